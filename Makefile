@@ -1,0 +1,89 @@
+# The project's commands. Each makes .venv first when it is missing or older than pyproject.toml,
+# so that a fresh clone needs Python 3.11 and make, and a second run installs nothing.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+VENV := .venv
+PYTHON := $(VENV)/bin/python
+STAMP := $(VENV)/.installed
+
+# The interpreter that makes .venv. `make BASE_PYTHON=/path/to/python3.13 …` chooses another.
+BASE_PYTHON ?=
+
+.PHONY: help demo test check format bench clean
+
+help:
+	@echo 'make demo    train the MNIST network and print its test accuracy'
+	@echo 'make test    run every test'
+	@echo 'make check   ruff, mypy and import-linter'
+	@echo 'make format  let ruff rewrite the sources'
+	@echo 'make bench   time Millrace on this machine'
+	@echo 'make clean   remove .venv and the caches'
+
+demo: $(STAMP)
+	@$(PYTHON) -m millrace.examples.mnist_demo
+
+# test_tiny.py tells in seconds whether anything works at all, so it goes first and alone.
+test: $(STAMP)
+	@$(PYTHON) -m pytest -q tests/test_tiny.py
+	@$(PYTHON) -m pytest -q -n auto tests --ignore=tests/test_tiny.py
+
+check: $(STAMP)
+	@echo 'ruff check';    $(PYTHON) -m ruff check .
+	@echo 'ruff format';   $(PYTHON) -m ruff format --check .
+	@echo 'mypy';          $(PYTHON) -m mypy --strict -p millrace
+	@echo 'import-linter'; $(VENV)/bin/lint-imports
+
+format: $(STAMP)
+	@$(PYTHON) -m ruff check --fix .
+	@$(PYTHON) -m ruff format .
+
+bench: $(STAMP)
+	@$(PYTHON) benchmarks/local.py
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build *.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Prints an interpreter that is new enough and can make a venv with pip, or fails. An entry on PATH
+# that does not answer (a version manager's placeholder, say) is passed over.
+FIND_PYTHON := \
+	for candidate in $(BASE_PYTHON) python3.11 python3 python3.14 python3.13 python3.12; do \
+	  if "$$candidate" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' \
+	    2>/dev/null; then command -v "$$candidate"; exit 0; fi; \
+	done; \
+	exit 1
+
+# Debian splits venv off from python3; root on Debian gets the packages, anybody else the command.
+INSTALL_PYTHON := \
+	if [ -f /etc/debian_version ] && [ "$$(id -u)" = 0 ]; then \
+	  echo 'Installing python3 and python3-venv with apt-get ...'; \
+	  export DEBIAN_FRONTEND=noninteractive; \
+	  apt-get update -qq; \
+	  apt-get install -y -qq python3 python3-venv >/dev/null; \
+	else \
+	  echo 'Millrace needs Python 3.11 or newer with its venv module. On Debian and Ubuntu:' >&2; \
+	  echo '    sudo apt-get install -y python3 python3-venv' >&2; \
+	  exit 1; \
+	fi
+
+# A .venv that is already there and works is installed into; one that does not work is made anew.
+# pip's own configuration (index, proxy, certificates) is left as the environment has it.
+$(STAMP): pyproject.toml
+	@if ! $(PYTHON) -m pip --version >/dev/null 2>&1; then \
+	  base=$$($(FIND_PYTHON)) || { \
+	    $(INSTALL_PYTHON); \
+	    base=$$($(FIND_PYTHON)) || { \
+	      echo 'Found no Python 3.11 or newer with venv: make BASE_PYTHON=/path/to/python3' >&2; \
+	      exit 1; \
+	    }; \
+	  }; \
+	  echo "Making $(VENV) with $$("$$base" --version) ..."; \
+	  "$$base" -m venv --clear $(VENV); \
+	fi
+	@echo 'Installing Millrace and its dependencies into $(VENV) (minutes the first time) ...'
+	@$(PYTHON) -m pip install -q -e '.[test,dev]'
+	@touch $@

@@ -1,0 +1,1 @@
+"""The `millrace` command: one module per subcommand, `main` chooses among them."""

@@ -1,0 +1,1 @@
+"""Programs written against the public interface (`import millrace as tf`) only."""

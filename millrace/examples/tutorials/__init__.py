@@ -1,0 +1,1 @@
+"""The tutorials that TensorFlow 1 shipped as importable modules."""
