@@ -1,0 +1,1 @@
+"""Millrace: Distributed TensorFlow 1.x on JAX and XLA."""
