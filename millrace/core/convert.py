@@ -144,9 +144,10 @@ def _convert(values: Any, dtype: DType | None) -> Array:
             return np.array(values, np.bool_)
         if kind is int:
             return _from_int(values)
-    elif (kind is float and dtype.is_floating) or (kind is int and dtype.is_numeric):
-        if not dtype.is_quantized:
-            return _rectangular(values, dtype.as_numpy_dtype)
+    elif (kind is float and dtype.is_floating) or (
+        kind is int and (dtype.is_floating or dtype.is_integer)
+    ):
+        return _rectangular(values, dtype.as_numpy_dtype)
     if kind is str or kind is bytes:
         if dtype is not None and dtype is not dtypes.string:
             raise _mismatch(values, dtype)

@@ -194,7 +194,7 @@ def _parse(spec: str) -> _Components:
                     f"Multiple device types are not allowed while parsing the device spec: {spec}."
                 )
             if key == "device":
-                device_type = words[1]
+                device_type = _as_device_type(words[1])
                 device_index = _index(words[2], part, spec)
             else:
                 device_type = key.upper()
@@ -250,23 +250,17 @@ def _merge(outer: _Components, inner: _Components) -> _Components:
 
 
 @functools.lru_cache(maxsize=65536)
-def _merge_strings(outer: str, inner: str) -> str:
-    return _write(*DeviceSpec(*_merge(_parse(outer), _parse(inner)))._components())
+def _merge_into_name(outer: _Components, inner: str) -> str:
+    return _write(*_merge(outer, _parse(inner)))
 
 
 def _components_of(device: DeviceSpec | str | None) -> _Components:
-    if isinstance(device, DeviceSpec):
-        return device._components()
-    return DeviceSpec.from_string(device)._components()
+    return device._components() if isinstance(device, DeviceSpec) else _parse(device or "")
 
 
 def canonical_name(device: DeviceSpec | str | None) -> str:
     """Returns the canonical string of a spec or name; "" for None."""
-    if device is None:
-        return ""
-    if isinstance(device, DeviceSpec):
-        return device.to_string()
-    return DeviceSpec.from_string(device).to_string()
+    return _write(*_components_of(device))
 
 
 class MergeDevice:
@@ -279,36 +273,29 @@ class MergeDevice:
     __slots__ = ("_outer",)
 
     def __init__(self, spec: DeviceSpec | str | None) -> None:
-        # The string is a snapshot: the caller may change its DeviceSpec later.
-        self._outer = canonical_name(spec)
+        # The components are a snapshot: the caller may change its DeviceSpec later.
+        self._outer = _components_of(spec)
 
     def __call__(self, op: Any) -> DeviceSpec:
         """Returns the spec for an Operation or NodeDef (anything with `.device`)."""
-        return DeviceSpec.from_string(_merge_strings(self._outer, op.device or ""))
+        return DeviceSpec(*_merge(self._outer, _parse(op.device or "")))
 
-    def merge_name(self, device: str) -> str:
+    def merge_name(self, device: str | None) -> str:
         """Returns the canonical name that an op with `device` gets from this scope."""
-        return _merge_strings(self._outer, device or "")
+        return _merge_into_name(self._outer, device or "")
 
     @property
     def is_null_merge(self) -> bool:
         """Whether this scope specifies nothing."""
-        return not self._outer
+        return not any(component is not None for component in self._outer)
 
     def __repr__(self) -> str:
-        return f"<MergeDevice {self._outer!r}>"
-
-
-@functools.lru_cache(maxsize=4096)
-def _merge_device_by_name(name: str) -> MergeDevice:
-    return MergeDevice(name)
+        return f"<MergeDevice {_write(*self._outer)!r}>"
 
 
 def merge_device(spec: MergeDevice | DeviceSpec | str | None) -> MergeDevice:
     """Returns the device function for a partial spec, as `tf.device(spec)` applies it."""
-    if isinstance(spec, MergeDevice):
-        return spec
-    return _merge_device_by_name(canonical_name(spec))
+    return spec if isinstance(spec, MergeDevice) else MergeDevice(spec)
 
 
 def matches(pattern: DeviceSpec | str | None, full: DeviceSpec | str | None) -> bool:
