@@ -15,7 +15,12 @@ __all__ = ["flags", "run"]
 def _parse_flags(argv: Sequence[str] | None) -> list[str]:
     # absl's start has just put its handler on the root logger; our lines keep our format, once.
     absl_logging.get_absl_handler().addFilter(logging.leave_to_console)
-    return flags.parse(sys.argv if argv is None else argv)
+    try:
+        return flags.parse(sys.argv if argv is None else argv)
+    except flags.Error as error:
+        # A mistake on the command line is the caller's: a sentence, not a traceback.
+        print(f"{error}\nPass --help to see the flags of this program.", file=sys.stderr)
+        sys.exit(1)
 
 
 def run(

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 from absl import flags as absl_flags
+from absl import logging as absl_logging
 
 from millrace.platform import app, flags, logging
 
@@ -79,6 +80,18 @@ def test_log_lines_of_a_started_program_are_printed_once_in_our_format(monkeypat
     console = io.StringIO()
     monkeypatch.setattr(sys, "stderr", console)
     monkeypatch.setattr(python_logging.getLogger(), "handlers", [])
+    absl_logging.use_absl_handler()  # what absl does when a program starts
     with pytest.raises(SystemExit):
         app.run(main=lambda argv: logging.warning("hello"), argv=["program"])
     assert console.getvalue() == "WARNING:millrace:hello\n"
+
+
+def test_a_bad_flag_is_told_in_a_sentence(name_flag, capsys):
+    flags.DEFINE_integer("zz_count", 1, "help")
+    try:
+        with pytest.raises(SystemExit) as exit_:
+            app.run(main=lambda argv: None, argv=["program", "--zz_count=many"])
+    finally:
+        delattr(absl_flags.FLAGS, "zz_count")
+    assert exit_.value.code == 1
+    assert "flag --zz_count=many: invalid literal" in capsys.readouterr().err
