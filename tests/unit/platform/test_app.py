@@ -80,6 +80,7 @@ def test_log_lines_of_a_started_program_are_printed_once_in_our_format(monkeypat
     console = io.StringIO()
     monkeypatch.setattr(sys, "stderr", console)
     monkeypatch.setattr(python_logging.getLogger(), "handlers", [])
+    monkeypatch.setattr(absl_logging.get_absl_handler().python_handler, "stream", console)
     absl_logging.use_absl_handler()  # what absl does when a program starts
     with pytest.raises(SystemExit):
         app.run(main=lambda argv: logging.warning("hello"), argv=["program"])
