@@ -195,19 +195,18 @@ def _from_int(value: int) -> Array:
 
 
 def _infer(values: Any) -> Array:
-    if any(isinstance(leaf, _TEXT) for leaf in _leaves(values)):
+    # The first leaf decides whether NumPy need look at all; text further in shows in its dtype.
+    array = None if isinstance(next(_leaves(values), None), _TEXT) else _rectangular(values, None)
+    if array is None or array.dtype.kind in "OSU":
         try:
             return _to_bytes_array(values)
         except TypeError:
             raise _unconvertible(values) from None
-    array = _rectangular(values, None)
     if array.dtype == np.float64:
         return array.astype(np.float32)
     if array.dtype == np.int64:
         narrow = array.astype(np.int32)
         return narrow if np.array_equal(narrow, array) else array
-    if array.dtype == object:
-        raise _unconvertible(values)
     return _from_array(array, None)
 
 
@@ -244,15 +243,27 @@ def _check(values: Any, dtype: DType) -> None:
         allowed = _COMPLEX
     else:
         allowed = _BOOLS
-    accepted: set[type] = set()  # isinstance with abstract number classes is slow: once per type
+    types: set[type] = set()
+    _collect_types(values, types)
+    # Arrays among the leaves count by their elements; else one look at each type is enough.
+    if np.ndarray not in types and all(issubclass(kind, allowed) for kind in types):
+        return
     for leaf in _leaves(values):
-        kind = type(leaf)
-        if kind in accepted:
-            continue
-        if isinstance(leaf, allowed):
-            accepted.add(kind)
-        elif not isinstance(leaf, np.ndarray) or not issubclass(leaf.dtype.type, allowed):
+        kind = leaf.dtype.type if isinstance(leaf, np.ndarray) else type(leaf)
+        if not issubclass(kind, allowed):
             raise _mismatch(leaf, dtype)
+
+
+def _collect_types(values: Any, types: set[type]) -> None:
+    if not isinstance(values, (list, tuple)):
+        types.add(type(values))
+        return
+    found = set(map(type, values))
+    if any(issubclass(kind, (list, tuple)) for kind in found):
+        for value in values:
+            _collect_types(value, types)
+    else:
+        types |= found
 
 
 def _check_quantized(values: Any, dtype: DType) -> None:

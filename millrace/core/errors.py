@@ -124,6 +124,9 @@ class OpError(Exception):
             original = getattr(original, "_original_op", None)
         return "".join(parts)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._message!r})"
+
     def __reduce__(self) -> tuple[Any, ...]:
         # Without the op: it leads to the whole graph, and means nothing in another process.
         payloads = (self.experimental_payloads,) if self.experimental_payloads else ()

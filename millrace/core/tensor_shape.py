@@ -367,9 +367,12 @@ class TensorShape:
         sizes = as_shape(other)._dims
         if self._dims is None or sizes is None:
             return True
-        return len(self._dims) == len(sizes) and all(
-            a is None or b is None or a == b for a, b in zip(self._dims, sizes, strict=True)
-        )
+        if len(self._dims) != len(sizes):
+            return False
+        for a, b in zip(self._dims, sizes, strict=True):
+            if a != b and a is not None and b is not None:
+                return False
+        return True
 
     def is_subtype_of(self, other: Any) -> bool:
         """Whether every tensor of this shape is also one of shape `other`."""
