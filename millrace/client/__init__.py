@@ -1,0 +1,1 @@
+"""Sessions: mapping feeds and fetches, and handing steps to a backend."""

@@ -1,0 +1,171 @@
+"""The backend of `Session("")`: plans run in this process, with state of its own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from millrace.core import errors
+from millrace.graph.graph import Graph
+from millrace.graph.operation import Operation
+from millrace.graph.tensor import Tensor
+from millrace.passes.place import Placer, local_devices
+from millrace.passes.prune import prune
+from millrace.runtime import executor
+from millrace.runtime.plan import Plan, host_value
+from millrace.runtime.resources import ResourceStore
+from millrace.runtime.step import SessionState, Step
+from millrace.runtime.step_stats import fill_metadata
+
+_TRACE_FULL = 3
+
+
+class DeviceAttributes(NamedTuple):
+    """What `Session.list_devices` tells of a device."""
+
+    name: str
+    device_type: str
+    memory_limit_bytes: int
+    incarnation: int
+
+
+class _LocalPartialRun:
+    def __init__(
+        self,
+        execution: executor.Execution,
+        feeds: Sequence[Tensor],
+        fetches: Sequence[Tensor],
+        targets: Sequence[Operation],
+    ) -> None:
+        self.execution = execution
+        self.feeds = {tensor: i for i, tensor in enumerate(feeds)}
+        self.fetches = {tensor: i for i, tensor in enumerate(fetches)}
+        self.targets = {op: i for i, op in enumerate(targets)}
+
+
+class LocalBackend:
+    """Runs a graph in this process."""
+
+    def __init__(self, target: str, graph: Graph | None, config: Any) -> None:
+        if target not in ("", "local"):
+            raise errors.NotFoundError(
+                None, None, f"No session factory registered for target {target!r}"
+            )
+        self._config = config
+        self._graph = graph
+        self.state = SessionState(ResourceStore())
+        self._placer = Placer(
+            local_devices(dict(config.device_count)),
+            allow_soft_placement=config.allow_soft_placement,
+            log=config.log_device_placement,
+        )
+        self._lock = threading.Lock()
+        self._steps: set[Step] = set()
+        self._closed = False
+
+    def prepare(
+        self, fetches: Sequence[Tensor], targets: Sequence[Operation], feeds: Sequence[Tensor]
+    ) -> Plan:
+        """Prunes, places and plans."""
+        return self._plan(fetches, targets, feeds)
+
+    def _plan(
+        self,
+        fetches: Sequence[Tensor],
+        targets: Sequence[Operation],
+        feeds: Sequence[Tensor],
+        late: bool = False,
+    ) -> Plan:
+        program = prune(fetches, targets, feeds)
+        self._placer.place(program.nodes)
+        return Plan(program, late_arguments=late)
+
+    def run(
+        self, prepared: Plan, values: Sequence[Any], options: Any, run_metadata: Any
+    ) -> list[Any]:
+        """Runs one step in the calling thread."""
+        timeout = self._config.operation_timeout_in_ms
+        trace = False
+        if options is not None:
+            timeout = options.timeout_in_ms or timeout
+            trace = options.trace_level >= _TRACE_FULL and run_metadata is not None
+        step = Step(self.state, trace=trace, timeout=timeout / 1000 if timeout > 0 else None)
+        self._begin(step)
+        try:
+            results = executor.run(prepared, step, values)
+        finally:
+            self._steps.discard(step)
+        if trace:
+            fill_metadata(run_metadata, step)
+        return results
+
+    def _begin(self, step: Step) -> None:
+        with self._lock:
+            if self._closed:
+                raise errors.CancelledError(None, None, "Session has been closed.")
+            self._steps.add(step)
+
+    def partial_run_setup(
+        self, fetches: Sequence[Tensor], targets: Sequence[Operation], feeds: Sequence[Tensor]
+    ) -> _LocalPartialRun:
+        """Makes a step that waits for its feeds."""
+        plan = self._plan(fetches, targets, feeds, late=True)
+        step = Step(self.state)
+        self._begin(step)
+        return _LocalPartialRun(executor.Execution(plan, step), feeds, fetches, targets)
+
+    def partial_run(
+        self,
+        run: _LocalPartialRun,
+        fetches: Sequence[Tensor],
+        targets: Sequence[Operation],
+        values: dict[Tensor, Any],
+    ) -> list[Any]:
+        """Gives feeds and waits for fetches of a partial run."""
+        execution, plan = run.execution, run.execution.plan
+        for tensor in values:
+            if tensor not in run.feeds:
+                raise errors.InvalidArgumentError(
+                    None, tensor.op, f"{tensor.name} was not a feed of partial_run_setup, or was "
+                    "fed before."
+                )
+        for element in (*fetches, *targets):
+            if element not in run.fetches and element not in run.targets:
+                raise errors.InvalidArgumentError(
+                    None,
+                    None,
+                    f"{element.name} was not a fetch of partial_run_setup.",
+                )
+        for tensor, value in values.items():
+            execution.provide(run.feeds.pop(tensor), value)
+        stages = [plan.result_stages[run.fetches[t]] for t in fetches]
+        stages += [plan.target_stages[run.targets[op]] for op in targets]
+        execution.wait(stages)
+        if execution.finished:
+            self._steps.discard(execution.step)
+        return [host_value(execution.values[plan.result_slots[run.fetches[t]]]) for t in fetches]
+
+    def list_devices(self) -> list[DeviceAttributes]:
+        """This process's devices."""
+        return [
+            DeviceAttributes(device, "CPU", 256 << 20, int(np.uint64(hash(device))))
+            for device in self._placer.devices
+        ]
+
+    def reset(self, containers: list[str] | None) -> None:
+        """Drops containers of this backend's own store."""
+        self.state.resources.clear(containers)
+
+    def close(self) -> None:
+        """Cancels running steps and drops all state."""
+        with self._lock:
+            self._closed = True
+            steps = list(self._steps)
+        for step in steps:
+            step.cancellation.cancel(
+                errors.CancelledError(None, None, "Session has been closed.")
+            )
+        self.state.resources.clear_all()

@@ -1,0 +1,327 @@
+"""`Session`: runs parts of a graph.
+
+Mapping from feeds and fetches to a prepared run is done once for each combination and
+cached; a repeated `run` is a dictionary look-up, the feeds' conversion and the step itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from millrace.client.backend import Backend, PreparedRun
+from millrace.client.feeds import FeedConverter
+from millrace.client.fetches import FetchMapper, cache_key, expand_feed
+from millrace.client.local import LocalBackend
+from millrace.core.config import ConfigProto
+from millrace.graph import stacks
+from millrace.graph.defaults import get_default_graph
+from millrace.graph.graph import Graph
+from millrace.graph.operation import Operation
+from millrace.graph.tensor import Tensor
+
+_MAX_CACHED_RUNS = 1024
+
+
+class _BoundRun:
+    """A run of given fetches and feeds, ready to be repeated."""
+
+    __slots__ = ("converters", "mapper", "prepared")
+
+    def __init__(
+        self, mapper: FetchMapper, converters: list[FeedConverter], prepared: PreparedRun
+    ) -> None:
+        self.mapper = mapper
+        self.converters = converters
+        self.prepared = prepared
+
+
+class _PartialRun:
+    """A partial run that was set up: what may still be fed and fetched."""
+
+    def __init__(self, run: Any, feeds: list[Tensor], fetches: list[Any]) -> None:
+        self.run = run
+        self.feeds = feeds
+        self.fetches = fetches
+
+
+class BaseSession:
+    """What `Session` and `InteractiveSession` share."""
+
+    def __init__(self, target: str = "", graph: Graph | None = None, config: Any = None) -> None:
+        if graph is None:
+            graph = get_default_graph()
+        elif not isinstance(graph, Graph):
+            raise TypeError(f"graph must be a tf.Graph, but got {type(graph)}")
+        if isinstance(target, str):
+            target = target.encode()
+        if not isinstance(target, bytes):
+            raise TypeError(f"target must be a string, but got {type(target)}")
+        if config is not None and not isinstance(config, ConfigProto):
+            raise TypeError(f"config must be a tf.ConfigProto, but got {type(config)}")
+        self._graph = graph
+        self._target = target
+        self._config = config if config is not None else ConfigProto()
+        self._closed = False
+        self._lock = threading.Lock()
+        self._runs: dict[Any, _BoundRun] = {}
+        self._edit_count = graph._edit_count
+        self._partial_runs: dict[str, _PartialRun] = {}
+        self._backend: Backend = make_backend(target.decode(), graph, self._config)
+
+    @property
+    def graph(self) -> Graph:
+        """The graph that is run."""
+        return self._graph
+
+    @property
+    def graph_def(self) -> Any:
+        """The graph as a GraphDef message."""
+        return self._graph.as_graph_def()
+
+    @property
+    def sess_str(self) -> bytes:
+        """The target that the session connects to."""
+        return self._target
+
+    def list_devices(self) -> list[Any]:
+        """The devices that operations can be placed on."""
+        self._check_usable(empty_graph_ok=True)
+        return self._backend.list_devices()
+
+    def close(self) -> None:
+        """Ends the session and frees what it holds; running steps are cancelled."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+        self._backend.close()
+        self._runs.clear()
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):
+            self.close()
+
+    def as_default(self) -> Any:
+        """Makes this the default session inside a ``with`` block; does not close it."""
+        return stacks.sessions.push(self)
+
+    def _check_usable(self, empty_graph_ok: bool = False) -> None:
+        if self._closed:
+            raise RuntimeError("Attempted to use a closed Session.")
+        if not empty_graph_ok and not self._graph.version:
+            raise RuntimeError(
+                "The Session graph is empty. Add operations to the graph before calling run()."
+            )
+
+    def run(
+        self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None
+    ) -> Any:
+        """Runs one step and gives the values of `fetches` in the same structure.
+
+        Args:
+          fetches: A tensor, operation, name, variable, SparseTensor, or any nesting of
+            lists, tuples, namedtuples and dicts of these.
+          feed_dict: Values for tensors, by tensor, name or variable.
+          options: A RunOptions message.
+          run_metadata: A RunMetadata message that is filled in.
+
+        Raises:
+          RuntimeError: The session is closed, or the graph is empty.
+          ValueError, TypeError: A fetch or feed is wrong.
+          OpError: What an operation raised.
+        """
+        self._check_usable()
+        bound, values = self._bind(fetches, feed_dict)
+        results = self._backend.run(bound.prepared, values, options, run_metadata)
+        return bound.mapper.rebuild(results)
+
+    def _bind(self, fetches: Any, feed_dict: Any) -> tuple[_BoundRun, list[Any]]:
+        if self._edit_count != self._graph._edit_count:
+            self._runs.clear()
+            self._edit_count = self._graph._edit_count
+        fetch_key = cache_key(fetches)
+        key = None
+        if fetch_key is not None:
+            try:
+                key = (fetch_key, tuple(feed_dict)) if feed_dict else (fetch_key, ())
+                bound = self._runs.get(key)
+            except TypeError:
+                key, bound = None, None
+            if bound is not None and (
+                not feed_dict or len(bound.converters) == len(feed_dict)
+            ):
+                if not feed_dict:
+                    return bound, []
+                return bound, [
+                    convert(value)
+                    for convert, value in zip(bound.converters, feed_dict.values(), strict=True)
+                ]
+        pairs = self._feed_pairs(feed_dict)
+        mapper = FetchMapper(self._graph, fetches)
+        converters = [FeedConverter(tensor) for tensor, _ in pairs]
+        values = [convert(value) for convert, (_, value) in zip(converters, pairs, strict=True)]
+        prepared = self._backend.prepare(
+            mapper.tensors, mapper.targets, [tensor for tensor, _ in pairs]
+        )
+        bound = _BoundRun(mapper, converters, prepared)
+        simple = not feed_dict or len(pairs) == len(feed_dict)
+        if key is not None and simple:
+            if len(self._runs) >= _MAX_CACHED_RUNS:
+                self._runs.clear()
+            self._runs[key] = bound
+        return bound, values
+
+    def _feed_pairs(self, feed_dict: Any) -> list[tuple[Tensor, Any]]:
+        pairs: list[tuple[Tensor, Any]] = []
+        for key, value in (feed_dict or {}).items():
+            if isinstance(key, list | tuple):
+                for part, item in zip(key, value, strict=True):
+                    pairs.extend(expand_feed(self._graph, part, item))
+            else:
+                pairs.extend(expand_feed(self._graph, key, value))
+        seen: set[Tensor] = set()
+        for tensor, _ in pairs:
+            if tensor in seen:
+                raise ValueError(f"{tensor.name} is fed twice")
+            seen.add(tensor)
+        return pairs
+
+    def partial_run_setup(self, fetches: Any, feeds: Any = None) -> str:
+        """Prepares a step whose feeds and fetches come in several parts.
+
+        Args:
+          fetches: All that will be fetched.
+          feeds: All tensors that will be fed.
+
+        Returns:
+          A handle for `partial_run`.
+        """
+        self._check_usable()
+        mapper = FetchMapper(self._graph, fetches)
+        tensors = [
+            tensor for feed in feeds or () for tensor, _ in expand_feed(self._graph, feed, None)
+        ]
+        run = self._backend.partial_run_setup(mapper.tensors, mapper.targets, tensors)
+        handle = f"partial_run_{len(self._partial_runs)}"
+        self._partial_runs[handle] = _PartialRun(run, tensors, [*mapper.tensors, *mapper.targets])
+        return handle
+
+    def partial_run(self, handle: str, fetches: Any, feed_dict: Any = None) -> Any:
+        """Continues a step that `partial_run_setup` prepared."""
+        self._check_usable()
+        if handle not in self._partial_runs:
+            raise ValueError(f"{handle!r} is no handle from partial_run_setup")
+        partial = self._partial_runs[handle]
+        mapper = FetchMapper(self._graph, fetches)
+        pairs = self._feed_pairs(feed_dict)
+        values = {tensor: FeedConverter(tensor)(value) for tensor, value in pairs}
+        results = self._backend.partial_run(partial.run, mapper.tensors, mapper.targets, values)
+        return mapper.rebuild(results)
+
+    def make_callable(
+        self, fetches: Any, feed_list: Sequence[Any] | None = None, accept_options: bool = False
+    ) -> Callable[..., Any]:
+        """A function that runs `fetches`; its arguments are the values of `feed_list`.
+
+        Args:
+          fetches: As in `run`.
+          feed_list: Tensors (or names) that the arguments stand for.
+          accept_options: Whether the function takes ``options`` and ``run_metadata``.
+        """
+        self._check_usable()
+        if feed_list is not None and not isinstance(feed_list, list | tuple):
+            raise TypeError("Argument `feed_list` must be a list or tuple.")
+        tensors = []
+        for feed in feed_list or ():
+            tensors.extend(tensor for tensor, _ in expand_feed(self._graph, feed, None))
+        mapper = FetchMapper(self._graph, fetches)
+        converters = [FeedConverter(tensor) for tensor in tensors]
+        prepared = self._backend.prepare(mapper.tensors, mapper.targets, tensors)
+
+        def call(*args: Any, options: Any = None, run_metadata: Any = None) -> Any:
+            if not accept_options and (options is not None or run_metadata is not None):
+                raise TypeError("This callable was made without accept_options=True")
+            if len(args) != len(converters):
+                raise TypeError(f"Expected {len(converters)} feed values, got {len(args)}")
+            self._check_usable()
+            values = [convert(value) for convert, value in zip(converters, args, strict=True)]
+            return mapper.rebuild(self._backend.run(prepared, values, options, run_metadata))
+
+        return call
+
+
+class Session(BaseSession):
+    """Runs operations of a graph and evaluates tensors.
+
+    As a context manager it is the default session, and its graph the default graph, inside
+    the block; leaving the block closes it.
+    """
+
+    def __init__(self, target: str = "", graph: Graph | None = None, config: Any = None) -> None:
+        super().__init__(target, graph, config)
+        self._contexts: list[contextlib.ExitStack] = []
+
+    def __enter__(self) -> Session:
+        stack = contextlib.ExitStack()
+        stack.enter_context(self._graph.as_default())
+        stack.enter_context(self.as_default())
+        self._contexts.append(stack)
+        return self
+
+    def __exit__(self, kind: Any, value: Any, trace: Any) -> None:
+        self._contexts.pop().__exit__(kind, value, trace)
+        self.close()
+
+    @staticmethod
+    def reset(target: str, containers: list[str] | None = None, config: Any = None) -> None:
+        """Drops the named resource containers (or the default one) on `target`."""
+        backend = make_backend(
+            target.decode() if isinstance(target, bytes) else target, None, config or ConfigProto()
+        )
+        backend.reset(containers)
+
+
+class InteractiveSession(BaseSession):
+    """A session that makes itself the default when made; for interactive use."""
+
+    _count = 0
+
+    def __init__(self, target: str = "", graph: Graph | None = None, config: Any = None) -> None:
+        super().__init__(target, graph, config)
+        if InteractiveSession._count:
+            warnings.warn(
+                "An interactive session is already active. This can cause out-of-memory errors "
+                "in some cases. You must explicitly call `InteractiveSession.close()` to release "
+                "resources held by the other session(s).",
+                stacklevel=2,
+            )
+        InteractiveSession._count += 1
+        self._stack = contextlib.ExitStack()
+        stacks.sessions.enforce_nesting = False
+        self._stack.enter_context(self.as_default())
+        if graph is not None:
+            stacks.graphs.enforce_nesting = False
+            self._stack.enter_context(graph.as_default())
+
+    def close(self) -> None:
+        """Ends the session and stops being the default."""
+        was_open = not self._closed
+        super().close()
+        if was_open:
+            InteractiveSession._count -= 1
+            self._stack.close()
+
+
+def make_backend(target: str, graph: Graph | None, config: Any) -> Backend:
+    """The backend for a session target.
+
+    Raises:
+      NotFoundError: Nothing serves such a target.
+    """
+    return LocalBackend(target, graph, config)
+
+

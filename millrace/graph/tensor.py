@@ -1,0 +1,141 @@
+"""A symbolic value: one output of an operation.
+
+Arithmetic operators are attached by `ops` through `Tensor.overload`, so that this module
+needs no kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from millrace.core.dtypes import DType
+from millrace.core.tensor_shape import TensorShape, as_shape, unknown_shape
+from millrace.graph import stacks
+
+if TYPE_CHECKING:
+    from millrace.graph.graph import Graph
+    from millrace.graph.operation import Operation
+
+OVERLOADABLE = frozenset(
+    f"__{name}__"
+    for name in (
+        "add radd sub rsub mul rmul div rdiv truediv rtruediv floordiv rfloordiv mod rmod lt le "
+        "gt ge and rand or ror xor rxor getitem pow rpow invert neg abs matmul rmatmul"
+    ).split()
+)
+
+
+class Tensor:
+    """One output of an `Operation`.
+
+    Attributes:
+      op: The operation that makes the value.
+      value_index: Which of its outputs this is.
+      dtype: Element type; a reference type for a variable's own output.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_consumers",
+        "_shape",
+        "dtype",
+        "graph",
+        "handle_data",
+        "op",
+        "value_index",
+    )
+    #: NumPy must leave `ndarray + tensor` to us.
+    __array_priority__: ClassVar[int] = 100
+
+    def __init__(self, op: Operation, value_index: int, dtype: DType) -> None:
+        self.op = op
+        self.graph: Graph = op.graph
+        self.value_index = value_index
+        self.dtype = dtype
+        self._shape: TensorShape = unknown_shape()
+        self._consumers: list[Operation] = []
+        #: (shape, dtype) of the variable behind a resource handle, where known.
+        self.handle_data: tuple[TensorShape, DType] | None = None
+
+    @classmethod
+    def overload(cls, operator: str, function: Callable[..., Any]) -> None:
+        """Makes `function` the meaning of a Python operator on tensors."""
+        if operator not in OVERLOADABLE:
+            raise ValueError(f"Overloading {operator} is not allowed")
+        setattr(cls, operator, function)
+
+    @property
+    def name(self) -> str:
+        """The name, ``operation:index``."""
+        return f"{self.op.name}:{self.value_index}"
+
+    @property
+    def device(self) -> str:
+        """The device of the operation that makes this tensor."""
+        return self.op.device
+
+    @property
+    def shape(self) -> TensorShape:
+        """The static shape, as far as it is known."""
+        return self._shape
+
+    def get_shape(self) -> TensorShape:
+        """The static shape, as far as it is known."""
+        return self._shape
+
+    def set_shape(self, shape: Any) -> None:
+        """Merges what is known of the shape with `shape`."""
+        self._shape = self._shape.merge_with(as_shape(shape))
+
+    def consumers(self) -> list[Operation]:
+        """The operations that read this tensor."""
+        return list(self._consumers)
+
+    def eval(self, feed_dict: Any = None, session: Any = None) -> Any:
+        """Runs what this tensor needs in `session`, or in the default session."""
+        return stacks.session_for(session, self.graph, "Tensor").run(self, feed_dict)
+
+    def __iter__(self) -> Iterator[Tensor]:
+        raise TypeError(
+            f"Tensor object {self.name!r} is not iterable when eager execution is not enabled. "
+            "To iterate over this tensor use tf.map_fn, or tf.unstack if its first dimension is "
+            "known."
+        )
+
+    def __len__(self) -> int:
+        raise TypeError(
+            f"len is not well defined for symbolic Tensors ({self.name}). Please call "
+            "`x.shape` rather than `len(x)` for shape information."
+        )
+
+    def __bool__(self) -> bool:
+        raise TypeError(
+            f"Using a `tf.Tensor` ({self.name}) as a Python `bool` is not allowed. Use "
+            "`if t is not None:` instead of `if t:` to test if a tensor is defined, and use "
+            "TensorFlow ops such as tf.cond to execute subgraphs conditioned on the value of "
+            "a tensor."
+        )
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __copy__(self) -> Tensor:
+        return self
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        raise NotImplementedError(f"Cannot convert a symbolic Tensor ({self.name}) to a numpy array.")
+
+    def _as_tensor(self) -> Tensor:
+        return self
+
+    def __str__(self) -> str:
+        shape = f", shape={self._shape}" if self._shape.ndims is not None else ""
+        device = f", device={self.device}" if self.device else ""
+        return f'Tensor("{self.name}"{shape}, dtype={self.dtype.name}{device})'
+
+    def __repr__(self) -> str:
+        return f"<tf.Tensor '{self.name}' shape={self._shape} dtype={self.dtype.name}>"

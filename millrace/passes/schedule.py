@@ -1,0 +1,183 @@
+"""Order and grouping: from a program's nodes to stages, each one XLA call or one host op.
+
+Grouping must not make a step wait for what it itself produces. Two pure nodes share a stage
+only when they wait for the same set of blocking nodes (a dequeue, a receive, a fed value of
+a partial run) and have the same number of host nodes on their longest path. A path that
+leaves a stage passes a host or blocking node, so it never comes back to it.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from millrace.core import errors
+from millrace.passes.node import Edge, Node, Program
+
+
+class Stage:
+    """Nodes that run as one unit.
+
+    Attributes:
+      nodes: In the order of execution.
+      compiled: Whether they are one XLA call; else it is a single host node.
+      blocking: Whether it may wait for something outside this step.
+    """
+
+    __slots__ = ("blocking", "compiled", "nodes")
+
+    def __init__(self, nodes: list[Node], compiled: bool, blocking: bool = False) -> None:
+        self.nodes = nodes
+        self.compiled = compiled
+        self.blocking = blocking
+
+    def __repr__(self) -> str:
+        kind = "compiled" if self.compiled else "blocking" if self.blocking else "host"
+        return f"<Stage {kind} {[n.name for n in self.nodes]}>"
+
+
+def writes_state(node: Node) -> bool:
+    """Whether the node changes a variable."""
+    return bool(node.definition.updates or node.definition.overwrites)
+
+
+def topological_order(nodes: Iterable[Node]) -> list[Node]:
+    """The nodes, each after those that it waits for.
+
+    Among ready nodes the writers of variables come last, and else the order of creation
+    decides: a read that nothing orders after a write sees the value from before it, as it
+    nearly always does in TensorFlow.
+
+    Raises:
+      InvalidArgumentError: The nodes wait for each other in a circle.
+    """
+    members = set(nodes)
+    waiting: dict[Node, int] = {}
+    followers: dict[Node, list[Node]] = {node: [] for node in members}
+    ready: list[tuple[bool, int, int, Node]] = []
+    for node in members:
+        sources = {p for p in node.predecessors() if p in members}
+        waiting[node] = len(sources)
+        for source in sources:
+            followers[source].append(node)
+        if not sources:
+            ready.append((writes_state(node), node.order, id(node), node))
+    heapq.heapify(ready)
+    ordered: list[Node] = []
+    while ready:
+        node = heapq.heappop(ready)[3]
+        ordered.append(node)
+        for follower in followers[node]:
+            waiting[follower] -= 1
+            if not waiting[follower]:
+                heapq.heappush(
+                    ready, (writes_state(follower), follower.order, id(follower), follower)
+                )
+    if len(ordered) < len(members):
+        stuck = sorted(n.name for n in members - set(ordered))
+        raise errors.InvalidArgumentError(
+            None,
+            None,
+            f"The graph has a cycle: {len(stuck)} nodes wait for each other, among them "
+            f"{', '.join(stuck[:5])}. Only tf.while_loop may make cycles.",
+        )
+    return ordered
+
+
+def is_folded(edge: Edge, known: dict[Edge, bool]) -> bool:
+    """Whether a value is known once the shapes of all tensors are: while tracing."""
+    found = known.get(edge)
+    if found is not None:
+        return found
+    node = edge.node
+    definition = node.definition
+    if node.type == "Const" or node.type in ("Shape", "ShapeN", "Size", "Rank"):
+        result = True
+    elif (
+        definition.is_pure
+        and definition.runs_on_numpy
+        and not definition.is_stateful
+        and "rng" not in definition.specials
+        and node.inputs
+    ):
+        result = all(is_folded(source, known) for source in node.inputs)
+    else:
+        result = False
+    known[edge] = result
+    return result
+
+
+def stages(
+    program: Program, can_compile: Callable[[Node], bool], *, late_arguments: bool = False
+) -> list[Stage]:
+    """Groups the nodes of an ordered program.
+
+    Args:
+      program: Its nodes must be in topological order.
+      can_compile: Whether a node may be part of an XLA call.
+      late_arguments: Whether fed values arrive one by one (a partial run): then nodes that
+        need different ones do not share a stage.
+
+    Returns:
+      Stages in an order in which they can run one after the other if none blocks.
+    """
+    level: dict[Node, int] = {}
+    #: The set of blocking nodes that a node waits for, as bits; includes the node itself.
+    waits: dict[Node, int] = {}
+    bits = 0
+    if late_arguments:
+        for edge in program.arguments:
+            waits[edge.node] = 1 << bits
+            bits += 1
+    folded: dict[Edge, bool] = {}
+    is_compiled = {node: can_compile(node) for node in program.nodes}
+    groups: dict[tuple[int, int], Stage] = {}
+    entries: list[tuple[int, int, int, Stage]] = []
+    for position, node in enumerate(program.nodes):
+        compiled = is_compiled[node]
+        static = static_positions(node) if compiled else ()
+        depth, mask = 0, 0
+        for i, edge in enumerate(node.inputs):
+            source = edge.node
+            mask |= waits.get(source, 0)
+            hop = level.get(source, 0)
+            if compiled and source in level:
+                # A value made by the host, or one that decides this node's shape, must be
+                # there before the stage starts.
+                hop += not is_compiled[source] or (i in static and not is_folded(edge, folded))
+            depth = max(depth, hop)
+        for source in node.controls:
+            mask |= waits.get(source, 0)
+            hop = level.get(source, 0)
+            depth = max(depth, hop + (compiled and not is_compiled.get(source, True)))
+        level[node] = depth
+        if compiled:
+            stage = groups.get((mask, depth))
+            if stage is None:
+                stage = groups[mask, depth] = Stage([], compiled=True)
+                entries.append((depth, 0, position, stage))
+            stage.nodes.append(node)
+        else:
+            blocks = node.definition.kind == "blocking"
+            if blocks:
+                mask |= 1 << bits
+                bits += 1
+            entries.append((depth, 1, position, Stage([node], compiled=False, blocking=blocks)))
+        waits[node] = mask
+    entries.sort(key=lambda entry: entry[:3])
+    return [stage for *_, stage in entries]
+
+
+def static_positions(node: Node) -> set[int]:
+    """Positions among the flattened inputs whose values the kernel needs while tracing."""
+    if not node.definition.static_inputs:
+        return set()
+    positions: set[int] = set()
+    places: list[Any] = node.definition.signature.input_slices(node.attrs)
+    for i in node.definition.static_inputs:
+        place = places[i]
+        positions.update(
+            range(place.start, place.stop) if isinstance(place, slice) else (place,)
+        )
+    return positions

@@ -1,0 +1,315 @@
+"""A stage of pure nodes as one XLA call.
+
+Variables that the stage writes are passed as donated buffers and come back as new ones, so
+that an update happens in place. A value whose number decides a shape is a static input: it
+joins the compile key. A stage that keeps meeting new keys is run op by op instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from millrace.core import errors
+from millrace.ops.xla import jax, jnp
+from millrace.passes.node import Edge, Node, is_variable_edge, variable_of
+from millrace.passes.schedule import is_folded, static_positions
+from millrace.runtime.kernel_call import (
+    Services,
+    StoredState,
+    op_error,
+    run_nodes,
+    uninitialized,
+    variable_key,
+)
+from millrace.runtime.resources import ResourceStore, VariableSlot
+
+#: After this many different compilations a stage runs op by op.
+MAX_TRACES = 24
+#: Larger constants are passed as inputs instead of being compiled into the program.
+MAX_EMBEDDED_BYTES = 1 << 16
+
+
+class _TracedState:
+    """Variables while a stage is traced: names for values inside the XLA program."""
+
+    def __init__(self, values: dict[Node, Any]) -> None:
+        self.values = values
+
+    def read(self, variable: Node) -> Any:
+        return self.values[variable]
+
+    def write(self, variable: Node, value: Any) -> None:
+        self.values[variable] = value
+
+
+class _Check:
+    """A condition that a kernel stated: which node, and how to say what was wrong."""
+
+    def __init__(self, node: Node, message: Any, count: int) -> None:
+        self.node = node
+        self.message = message
+        self.value_count = count
+
+
+class VariableUse:
+    """Which variables a stage touches.
+
+    Attributes:
+      read: Read before the stage writes them (inputs of the call).
+      written: Changed by the stage (outputs of the call).
+    """
+
+    def __init__(self, nodes: list[Node], snapshots: frozenset[Edge]) -> None:
+        self.read: list[Node] = []
+        self.written: list[Node] = []
+        read: set[Node] = set()
+        written: set[Node] = set()
+        for node in nodes:
+            places = node.definition.signature.input_slices(node.attrs)
+            updates = {places[i] for i in node.definition.updates}
+            overwrites = {places[i] for i in node.definition.overwrites}
+            for i, edge in enumerate(node.inputs):
+                if not is_variable_edge(edge):
+                    continue
+                variable = variable_of(edge)
+                if variable is None:
+                    continue
+                if i not in overwrites and variable not in written and variable not in read:
+                    if i in updates or not _only_passes(node):
+                        read.add(variable)
+                        self.read.append(variable)
+                if (i in updates or i in overwrites) and variable not in written:
+                    written.add(variable)
+                    self.written.append(variable)
+            for i in range(len(node.output_types)):
+                edge = Edge(node, i)
+                if edge in snapshots and is_variable_edge(edge):
+                    variable = variable_of(edge)
+                    if variable is not None and variable not in written and variable not in read:
+                        read.add(variable)
+                        self.read.append(variable)
+
+
+def _only_passes(node: Node) -> bool:
+    """Whether the node hands a variable's identity on without reading it."""
+    return bool(node.output_types) and all(
+        t._is_ref_dtype or t.name == "resource" for t in node.output_types
+    ) and not (node.definition.updates or node.definition.overwrites)
+
+
+class CompiledStage:
+    """One XLA call: values and variables in, values and variables out."""
+
+    def __init__(
+        self, nodes: list[Node], outputs: list[Edge], name: str = "stage"
+    ) -> None:
+        self.nodes = nodes
+        self.outputs = outputs
+        self.name = name
+        self._snapshots = frozenset(edge for edge in outputs if edge.dtype._is_ref_dtype)
+        inside = set(nodes)
+        use = VariableUse(nodes, self._snapshots)
+        self.variables = use
+        self._donated = [v for v in use.read if v in set(use.written)]
+        self._kept = [v for v in use.read if v not in set(use.written)]
+        inputs: dict[Edge, None] = {}
+        static: set[Edge] = set()
+        folded: dict[Edge, bool] = {}
+        for node in nodes:
+            positions = static_positions(node)
+            for i, edge in enumerate(node.inputs):
+                if edge.node in inside or is_variable_edge(edge):
+                    continue
+                if _is_embedded(edge):
+                    continue
+                inputs[edge] = None
+                if i in positions and not is_folded(edge, folded):
+                    static.add(edge)
+        #: Values from outside, in the order of the call's arguments.
+        self.inputs = list(inputs)
+        self._static = [i for i, edge in enumerate(self.inputs) if edge in static]
+        self._dynamic = [i for i, edge in enumerate(self.inputs) if edge not in static]
+        self.random_nodes = [n for n in nodes if "rng" in n.definition.specials]
+        self.is_empty = not outputs and not use.written and not _has_checks(nodes)
+        self._programs: dict[Any, Callable[..., Any]] = {}
+        self._traces = 0
+        self._checks: list[_Check] = []
+        #: Outputs that are a variable's own buffer, found while tracing.
+        self._aliases: list[int] = []
+        self._slots: tuple[int, list[VariableSlot], list[VariableSlot], list[VariableSlot]] | None
+        self._slots = None
+
+    def run(self, inputs: list[Any], step: Any) -> list[Any]:
+        """Runs the stage.
+
+        Args:
+          inputs: The values of `self.inputs`.
+          step: The step's context: resources, random counters, XLA call counter.
+
+        Returns:
+          The values of `self.outputs`.
+        """
+        if self.is_empty:
+            return []
+        key = tuple(
+            (value.shape, value.dtype.str, value.tobytes())
+            for value in (np.asarray(inputs[i]) for i in self._static)
+        )
+        program = self._programs.get(key)
+        if program is None:
+            if self._traces >= MAX_TRACES:
+                return self._interpret(inputs, step)
+            program = self._programs[key] = self._make_program(inputs)
+        elif self._traces > MAX_TRACES:
+            return self._interpret(inputs, step)
+        dynamic = [inputs[i] for i in self._dynamic]
+        counters = step.random_counters(self.random_nodes) if self.random_nodes else ()
+        kept_slots, donated_slots, written_slots = self._variable_slots(step.resources)
+        step.xla_calls += 1
+        for slot in written_slots:
+            slot.lock.acquire()
+        try:
+            kept = self._values(kept_slots, self._kept)
+            donated = self._values(donated_slots, self._donated)
+            outputs, written, oks, details = program(donated, kept, dynamic, counters)
+            for slot, value in zip(written_slots, written, strict=True):
+                slot.value = value
+            # One program's outputs become ready together: any of them tells.
+            step.last_output = written[-1] if written else outputs[-1] if outputs else None
+        except RuntimeError as error:
+            if "deleted" not in str(error):
+                raise
+            outputs = None
+        finally:
+            for slot in reversed(written_slots):
+                slot.lock.release()
+        if outputs is None:
+            # A read-only variable was updated by another step between our look and the call.
+            return self.run(inputs, step)
+        if oks is not None:
+            self._raise_failed_checks(np.asarray(oks), details)
+        for i in self._aliases:
+            # A host view keeps later updates from reusing the variable's buffer.
+            outputs[i] = np.asarray(outputs[i])
+        return outputs  # type: ignore[no-any-return]
+
+    def _variable_slots(
+        self, resources: ResourceStore
+    ) -> tuple[list[VariableSlot], list[VariableSlot], list[VariableSlot]]:
+        found = self._slots
+        if found is None or found[0] != resources.generation:
+            kept, donated, written = (
+                [resources.variable(*variable_key(v)) for v in group]
+                for group in (self._kept, self._donated, self._written_order(resources))
+            )
+            found = self._slots = (resources.generation, kept, donated, written)
+        return found[1:]
+
+    def _written_order(self, resources: ResourceStore) -> list[Node]:
+        """Written variables in the order in which every stage takes their locks."""
+        self.variables.written.sort(
+            key=lambda v: resources.variable(*variable_key(v)).serial
+        )
+        return self.variables.written
+
+    def _values(self, slots: list[VariableSlot], variables: list[Node]) -> list[Any]:
+        values = [slot.value for slot in slots]
+        for value, variable in zip(values, variables, strict=True):
+            if value is None:
+                raise uninitialized(variable)
+        return values
+
+    def _make_program(self, inputs: list[Any]) -> Callable[..., Any]:
+        static_values = {self.inputs[i]: np.asarray(inputs[i]) for i in self._static}
+
+        def stage(donated: list[Any], kept: list[Any], dynamic: list[Any], counters: Any) -> Any:
+            self._traces += 1
+            initial = dict(zip(self._donated, donated, strict=True))
+            initial.update(zip(self._kept, kept, strict=True))
+            state = _TracedState(dict(initial))
+            env: dict[Edge, Any] = dict(static_values)
+            for i, value in zip(self._dynamic, dynamic, strict=True):
+                env[self.inputs[i]] = value
+            checks: list[_Check] = []
+            oks: list[Any] = []
+            details: list[Any] = []
+
+            def check_for(node: Node) -> Callable[..., None]:
+                def check(ok: Any, message: Any, *values: Any) -> None:
+                    if not isinstance(ok, jax.Array):
+                        if not np.all(ok):
+                            raise ValueError(
+                                message(*values) if callable(message) else message
+                            )
+                        return
+                    checks.append(_Check(node, message, len(values)))
+                    oks.append(jnp.all(ok))
+                    details.extend(values)
+
+                return check
+
+            keys = {
+                node: random_key(node, counters[i]) for i, node in enumerate(self.random_nodes)
+            }
+            services = Services(state, rng=keys.__getitem__, check=check_for, traced=True)
+            run_nodes(self.nodes, env, services, self._snapshots)
+            outputs = [env[edge] for edge in self.outputs]
+            buffers = {id(value) for value in kept}
+            self._aliases = [i for i, value in enumerate(outputs) if id(value) in buffers]
+            self._checks = checks
+            written = [state.values[variable] for variable in self.variables.written]
+            return outputs, written, jnp.stack(oks) if oks else None, details
+
+        stage.__name__ = self.name
+        return jax.jit(stage, donate_argnums=(0,))
+
+    def _interpret(self, inputs: list[Any], step: Any) -> list[Any]:
+        """Runs the stage's nodes one by one, without compiling the whole."""
+        env = {edge: jnp.asarray(value) for edge, value in zip(self.inputs, inputs, strict=True)}
+        for i in self._static:
+            env[self.inputs[i]] = np.asarray(inputs[i])
+        keys: dict[Node, Any] = {}
+        if self.random_nodes:
+            counters = step.random_counters(self.random_nodes)
+            keys = {n: random_key(n, counters[i]) for i, n in enumerate(self.random_nodes)}
+        services = Services(StoredState(step.resources), rng=keys.__getitem__)
+        run_nodes(self.nodes, env, services, self._snapshots)
+        return [env[edge] for edge in self.outputs]
+
+    def _raise_failed_checks(self, oks: np.ndarray, details: list[Any]) -> None:
+        if oks.all():
+            return
+        start = 0
+        for ok, check in zip(oks, self._checks, strict=True):
+            values = [np.asarray(v) for v in details[start : start + check.value_count]]
+            start += check.value_count
+            if not ok:
+                message = check.message(*values) if callable(check.message) else check.message
+                raise op_error(check.node, errors.InvalidArgumentError(None, None, message))
+
+
+def _is_embedded(edge: Edge) -> bool:
+    return (
+        edge.node.type == "Const" and edge.node.attrs["value"].nbytes <= MAX_EMBEDDED_BYTES
+    )
+
+
+def _has_checks(nodes: list[Node]) -> bool:
+    return any("check" in node.definition.specials for node in nodes)
+
+
+def random_key(node: Node, counter: Any) -> Any:
+    """The random key of one execution of a node.
+
+    Args:
+      node: Its seeds are the attributes ``seed`` and ``seed2``.
+      counter: (salt, count): how often it ran in this session, and a salt that is zero for
+        seeded nodes.
+    """
+    seed = int(node.attrs.get("seed", 0)) & 0x7FFFFFFF
+    seed2 = int(node.attrs.get("seed2", 0)) & 0xFFFFFFFF
+    base = jax.random.key(seed << 32 | seed2)
+    return jax.random.fold_in(jax.random.fold_in(base, counter[0]), counter[1])

@@ -1,0 +1,63 @@
+"""A value that is not there yet: what a blocking kernel returns instead of waiting."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+
+class Deferred:
+    """Set once, from any thread; calls its callbacks at once when already set.
+
+    Blocking kernels return one so that no thread has to wait with them.
+    """
+
+    __slots__ = ("_callbacks", "_lock", "_outcome", "waits_for")
+
+    def __init__(self, waits_for: str = "") -> None:
+        self._lock = threading.Lock()
+        self._callbacks: list[Callable[[Deferred], None]] = []
+        #: None while unset, else (value, error) of which one is None.
+        self._outcome: tuple[Any, BaseException | None] | None = None
+        #: What is waited for, in words; shown when a wait lasts.
+        self.waits_for = waits_for
+
+    def set_result(self, value: Any) -> bool:
+        """Gives the value. False when a value or an error was there before."""
+        return self._set((value, None))
+
+    def set_error(self, error: BaseException) -> bool:
+        """Gives an error. False when a value or an error was there before."""
+        return self._set((None, error))
+
+    def _set(self, outcome: tuple[Any, BaseException | None]) -> bool:
+        with self._lock:
+            if self._outcome is not None:
+                return False
+            self._outcome = outcome
+            callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback(self)
+        return True
+
+    @property
+    def done(self) -> bool:
+        """Whether it is set."""
+        return self._outcome is not None
+
+    def result(self) -> Any:
+        """The value, or raises the error. Must be done."""
+        assert self._outcome is not None
+        value, error = self._outcome
+        if error is not None:
+            raise error
+        return value
+
+    def add_callback(self, callback: Callable[[Deferred], None]) -> None:
+        """Calls `callback(self)` when set, in the setter's thread."""
+        with self._lock:
+            if self._outcome is None:
+                self._callbacks.append(callback)
+                return
+        callback(self)

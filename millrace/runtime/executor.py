@@ -1,0 +1,207 @@
+"""Running a plan: in one sweep when nothing blocks, else stage by stage as values arrive."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from millrace.core import errors
+from millrace.runtime.deferred import Deferred
+from millrace.runtime.kernel_call import flatten_outputs, op_error
+from millrace.runtime.plan import Plan, host_value
+from millrace.runtime.step import Step
+
+
+def run(plan: Plan, step: Step, feeds: Sequence[Any]) -> list[Any]:
+    """Runs a whole plan in the calling thread and returns the results as NumPy arrays."""
+    if plan.blocks:
+        execution = Execution(plan, step)
+        for i, value in enumerate(feeds):
+            execution.provide(i, value)
+        execution.wait()
+        values = execution.values
+    else:
+        values = plan.new_values()
+        for slot, value in zip(plan.argument_slots, feeds, strict=True):
+            values[slot] = value
+        _sweep(plan, step, values)
+    step.wait_until_done()
+    return [host_value(values[slot]) for slot in plan.result_slots]
+
+
+def _sweep(plan: Plan, step: Step, values: list[Any]) -> None:
+    for i, stage in enumerate(plan.stages):
+        inputs = [values[slot] for slot in plan.stage_inputs[i]]
+        if step.events is None:
+            outputs = stage.run(inputs, step)
+        else:
+            outputs = _traced_run(stage, inputs, step)
+        for slot, value in zip(plan.stage_outputs[i], outputs, strict=True):
+            values[slot] = value
+
+
+def _traced_run(stage: Any, inputs: list[Any], step: Step) -> Any:
+    start = time.time_ns()
+    outputs = stage.run(inputs, step)
+    if isinstance(outputs, Deferred):
+        outputs.add_callback(lambda _: _note(stage, step, start))
+        return outputs
+    for value in outputs:
+        if hasattr(value, "block_until_ready"):
+            value.block_until_ready()
+    _note(stage, step, start)
+    return outputs
+
+
+def _note(stage: Any, step: Step, start: int) -> None:
+    assert step.events is not None
+    step.events.append((stage, start, time.time_ns(), threading.get_ident()))
+
+
+class Execution:
+    """One run of a plan whose stages may wait.
+
+    Stages run in the thread that calls `advance`; completions of blocking kernels arrive
+    from any thread and are only noted, so a waiting step holds no thread but its caller's.
+    """
+
+    def __init__(self, plan: Plan, step: Step) -> None:
+        self.plan = plan
+        self.step = step
+        self.values = plan.new_values()
+        self._waits = list(plan.waits)
+        self._done = [False] * len(plan.stages)
+        self._ready: deque[int] = deque(i for i, n in enumerate(self._waits) if n == 0)
+        self._arrived: deque[tuple[int, Deferred]] = deque()
+        self._pending: dict[int, Deferred] = {}
+        self._remaining = len(plan.stages)
+        self._condition = threading.Condition()
+        self._error: BaseException | None = None
+
+    def provide(self, argument: int, value: Any) -> None:
+        """Gives the value of an argument."""
+        self.values[self.plan.argument_slots[argument]] = value
+        for follower in self.plan.argument_followers[argument]:
+            self._release(follower)
+
+    def _release(self, stage: int) -> None:
+        self._waits[stage] -= 1
+        if self._waits[stage] == 0:
+            self._ready.append(stage)
+
+    @property
+    def finished(self) -> bool:
+        """Whether every stage has run, or an error ended the step and nothing is pending."""
+        return self._remaining == 0 or (self._error is not None and not self._pending)
+
+    def advance(self) -> None:
+        """Runs all stages that can run now."""
+        while True:
+            with self._condition:
+                arrived = list(self._arrived)
+                self._arrived.clear()
+            for i, deferred in arrived:
+                self._pending.pop(i, None)
+                self._finish(i, deferred)
+            if self._error is not None:
+                self._ready.clear()
+            if not self._ready:
+                if not arrived:
+                    return
+                continue
+            self._start(self._ready.popleft())
+
+    def _start(self, i: int) -> None:
+        plan, stage = self.plan, self.plan.stages[i]
+        inputs = [self.values[slot] for slot in plan.stage_inputs[i]]
+        try:
+            if self.step.events is None:
+                outputs = stage.run(inputs, self.step)
+            else:
+                outputs = _traced_run(stage, inputs, self.step)
+        except Exception as error:
+            self._fail(error)
+            return
+        if isinstance(outputs, Deferred):
+            self._pending[i] = outputs
+            outputs.add_callback(lambda deferred: self._arrive(i, deferred))
+        else:
+            if getattr(stage, "blocking", False):
+                outputs = flatten_outputs(stage.node, outputs)
+            self._store(i, outputs)
+
+    def _arrive(self, i: int, deferred: Deferred) -> None:
+        with self._condition:
+            self._arrived.append((i, deferred))
+            self._condition.notify_all()
+
+    def _finish(self, i: int, deferred: Deferred) -> None:
+        node = self.plan.stages[i].node
+        try:
+            outputs = flatten_outputs(node, deferred.result())
+        except Exception as error:
+            self._fail(op_error(node, error))
+            return
+        self._store(i, outputs)
+
+    def _store(self, i: int, outputs: list[Any]) -> None:
+        for slot, value in zip(self.plan.stage_outputs[i], outputs, strict=True):
+            self.values[slot] = value
+        self._done[i] = True
+        self._remaining -= 1
+        for follower in self.plan.followers[i]:
+            self._release(follower)
+
+    def _fail(self, error: BaseException) -> None:
+        if self._error is None:
+            self._error = error
+            cause = error if isinstance(error, errors.OpError) else None
+            self.step.cancellation.cancel(
+                errors.CancelledError(
+                    None, None, f"Another op of this step failed: {cause or error}"
+                )
+            )
+
+    def wait(self, stages: Sequence[int | None] | None = None) -> None:
+        """Runs until all (or the given) stages are done.
+
+        Raises:
+          DeadlineExceededError: The step's deadline passed.
+          Exception: What a stage raised.
+        """
+        while True:
+            self.advance()
+            if self._error is not None and not self._pending:
+                raise self._error
+            if stages is None:
+                if self._remaining == 0:
+                    return
+            elif all(i is None or self._done[i] for i in stages):
+                return
+            elif not self._pending:
+                raise errors.InvalidArgumentError(
+                    None, None, "Must feed the tensors that the fetches depend on first."
+                )
+            self._wait_for_arrival()
+
+    def _wait_for_arrival(self) -> None:
+        with self._condition:
+            if self._arrived:
+                return
+            deadline = self.step.deadline
+            timeout = 5.0 if deadline is None else max(0.0, deadline - time.monotonic())
+            self._condition.wait(timeout)
+            if self._arrived:
+                return
+        if deadline is not None and time.monotonic() >= deadline and self._error is None:
+            waited = "; ".join(
+                f"{self.plan.stages[i].name} ({d.waits_for or self.plan.stages[i].node.type})"
+                for i, d in self._pending.items()
+            )
+            self._error = errors.DeadlineExceededError(
+                None, None, f"Timed out waiting for {waited}"
+            )
+            self.step.cancellation.cancel(self._error)

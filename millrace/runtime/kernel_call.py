@@ -1,0 +1,278 @@
+"""Calling kernels: arguments in, outputs out, errors that name the op.
+
+`run_nodes` serves three uses with one loop: tracing a stage for XLA, running it op by op,
+and running pure kernels on the host (strings).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+import numpy as np
+
+from millrace.core import errors
+from millrace.graph.constant_value import check_now
+from millrace.ops.xla import jax, jnp
+from millrace.passes.node import Edge, Node, is_variable_edge, variable_of
+from millrace.runtime.resources import ResourceStore, VariableSlot
+
+
+class VariableState(Protocol):
+    """Where a kernel's variable inputs read and write."""
+
+    def read(self, variable: Node) -> Any:
+        """The current value."""
+
+    def write(self, variable: Node, value: Any) -> None:
+        """Replaces the value."""
+
+
+class VariableRef:
+    """What a kernel gets for a variable input (a reference or a resource)."""
+
+    __slots__ = ("_state", "node")
+
+    def __init__(self, state: VariableState, node: Node) -> None:
+        self._state = state
+        self.node = node
+
+    @property
+    def declared_shape(self) -> Any:
+        """The static shape that the variable was made with."""
+        return self.node.attrs["shape"]
+
+    @property
+    def dtype(self) -> Any:
+        """The variable's type."""
+        return self.node.attrs["dtype"]
+
+    @property
+    def name(self) -> str:
+        """The variable's name."""
+        return self.node.name
+
+    def read(self) -> Any:
+        """The current value.
+
+        Raises:
+          FailedPreconditionError: The variable is not initialised.
+        """
+        return self._state.read(self.node)
+
+    def write(self, value: Any) -> None:
+        """Replaces the value."""
+        self._state.write(self.node, value)
+
+
+def variable_key(node: Node) -> tuple[str, str]:
+    """(container, name) under which a variable is stored."""
+    shared = node.attrs.get("shared_name") or node.attrs.get("var_name") or b""
+    return node.attrs.get("container", b"").decode(), (shared.decode() or node.name)
+
+
+def uninitialized(node: Node) -> errors.FailedPreconditionError:
+    """The error for reading a variable that has no value."""
+    return errors.FailedPreconditionError(
+        None,
+        node.source,
+        f"Attempting to use uninitialized value {variable_key(node)[1]}. Run its initializer "
+        "(tf.global_variables_initializer() for all of them) or restore a checkpoint first.",
+    )
+
+
+class StoredState:
+    """Variables read and written directly in a store; used outside of compiled stages."""
+
+    def __init__(self, resources: ResourceStore) -> None:
+        self._resources = resources
+
+    def slot(self, node: Node) -> VariableSlot:
+        """The variable's storage."""
+        return self._resources.variable(*variable_key(node))
+
+    def read(self, variable: Node) -> Any:
+        """The current value; FailedPreconditionError when there is none."""
+        value = self.slot(variable).value
+        if value is None:
+            raise uninitialized(variable)
+        # A view of the buffer: XLA copies on write while somebody holds one.
+        return np.asarray(value)
+
+    def write(self, variable: Node, value: Any) -> None:
+        """Replaces the value."""
+        is_string = getattr(value, "dtype", None) == object
+        self.slot(variable).value = value if is_string else jnp.asarray(value)
+
+
+class Services:
+    """What kernels may ask for besides their inputs; see `registry.SPECIAL_PARAMETERS`."""
+
+    def __init__(
+        self,
+        state: VariableState,
+        rng: Callable[[Node], Any] | None = None,
+        check: Callable[[Node], Callable[..., None]] | None = None,
+        ctx: Any = None,
+        traced: bool = False,
+    ) -> None:
+        self.state = state
+        #: Whether variables read as values inside an XLA program.
+        self.traced = traced
+        self._rng = rng
+        self._check = check
+        self._ctx = ctx
+
+    def special(self, name: str, node: Node, on_host: bool) -> Any:
+        """The value for a special parameter of the node's kernel."""
+        if name == "xp":
+            return np if on_host else jnp
+        if name == "node":
+            return node
+        if name == "variable":
+            return VariableRef(self.state, node)
+        if name == "ctx":
+            return self._ctx
+        if name == "check":
+            return check_now if on_host or self._check is None else self._check(node)
+        if name == "rng":
+            assert self._rng is not None, f"{node.name}: no random state here"
+            return self._rng(node)
+        raise AssertionError(name)
+
+
+def gather_inputs(node: Node, env: dict[Edge, Any], services: Services) -> list[Any]:
+    """The node's inputs: values, and VariableRefs where it takes a variable itself."""
+    wants_ref = _reference_positions(node)
+    inputs: list[Any] = []
+    for i, edge in enumerate(node.inputs):
+        if is_variable_edge(edge):
+            variable = variable_of(edge)
+            if variable is None:
+                raise errors.UnimplementedError(
+                    None, node.source, f"{edge.name} may be one of several variables"
+                )
+            ref = VariableRef(services.state, variable)
+            inputs.append(ref if i in wants_ref else ref.read())
+        elif edge.node.type == "Const":
+            inputs.append(env[edge] if edge in env else edge.node.attrs["value"])
+        else:
+            inputs.append(env[edge])
+    return inputs
+
+
+def _reference_positions(node: Node) -> set[int]:
+    positions: set[int] = set()
+    for arg, place in zip(
+        node.definition.signature.inputs,
+        node.definition.signature.input_slices(node.attrs),
+        strict=True,
+    ):
+        if arg.is_ref or (arg.dtype is not None and arg.dtype.name == "resource"):
+            positions.update(
+                range(place.start, place.stop) if isinstance(place, slice) else (place,)
+            )
+    return positions
+
+
+def call(node: Node, inputs: list[Any], services: Services) -> list[Any]:
+    """Runs one pure or host kernel and returns its outputs, flattened.
+
+    Raises:
+      OpError: What the kernel raised, as TensorFlow's class, with the op's name and origin.
+    """
+    definition = node.definition
+    on_host = not any(
+        isinstance(value, jax.Array) or (services.traced and isinstance(value, VariableRef))
+        for group in inputs
+        for value in (group if isinstance(group, list) else (group,))
+    )
+    keywords = {name: node.attrs[name] for name in definition.kernel_attrs}
+    for special in definition.specials:
+        keywords[special] = services.special(special, node, on_host)
+    arguments = [
+        inputs[place] for place in definition.signature.input_slices(node.attrs)
+    ]
+    try:
+        if on_host and definition.runs_on_numpy:
+            with np.errstate(all="ignore"):
+                result = definition.kernel(*arguments, **keywords)
+        else:
+            result = definition.kernel(*arguments, **keywords)
+    except Exception as error:
+        raise op_error(node, error) from error
+    return result if definition.kind == "blocking" else flatten_outputs(node, result)
+
+
+def flatten_outputs(node: Node, result: Any) -> list[Any]:
+    """A kernel's result as one entry an output, with the types that the signature says."""
+    places = node.definition.signature.output_slices(node.attrs)
+    if not places:
+        return []
+    results = (result,) if len(places) == 1 else result
+    if len(results) != len(places):
+        raise AssertionError(f"Kernel of {node.type} returned {len(results)} outputs")
+    flat: list[Any] = []
+    for place, item in zip(places, results, strict=True):
+        if isinstance(place, slice):
+            flat.extend(item)
+        else:
+            flat.append(item)
+    return [_typed(value, dtype) for value, dtype in zip(flat, node.output_types, strict=True)]
+
+
+def _typed(value: Any, dtype: Any) -> Any:
+    if isinstance(value, VariableRef):
+        return value
+    wanted = dtype.base_dtype.as_numpy_dtype
+    if isinstance(value, jax.Array):
+        return value if value.dtype == wanted else value.astype(wanted)
+    if dtype.base_dtype.name in ("resource", "variant", "string"):
+        wanted = object
+    return np.asarray(value, dtype=wanted)
+
+
+def op_error(node: Node, error: BaseException) -> errors.OpError:
+    """`error` as TensorFlow's class, with the op's name, type and origin in the message."""
+    where = f"\n\t [[node {node.name} ({node.type})"
+    if node.source is not None and node.source.traceback:
+        frame = node.source.traceback[-1]
+        where += f" defined at {frame.filename}:{frame.lineno}"
+    where += "]]"
+    if isinstance(error, errors.OpError):
+        if "[[node " in error.message:
+            return error
+        return type(error)(error.node_def, error.op or node.source, error.message + where)
+    kind: type[errors.OpError] = errors.InvalidArgumentError
+    if isinstance(error, MemoryError):
+        kind = errors.ResourceExhaustedError
+    elif isinstance(error, NotImplementedError):
+        kind = errors.UnimplementedError
+    elif not isinstance(error, TypeError | ValueError | IndexError | ZeroDivisionError):
+        kind = errors.InternalError
+    return kind(None, node.source, f"{error}{where}")
+
+
+def run_nodes(
+    nodes: Iterable[Node],
+    env: dict[Edge, Any],
+    services: Services,
+    snapshots: frozenset[Edge] = frozenset(),
+) -> None:
+    """Runs nodes in order, reading and filling `env`.
+
+    Args:
+      nodes: In topological order.
+      env: Values by edge; inputs must be there.
+      services: Variables, random keys, checks.
+      snapshots: Variable edges whose value right after their node is wanted in `env`.
+    """
+    for node in nodes:
+        outputs = call(node, gather_inputs(node, env, services), services)
+        for i, value in enumerate(outputs):
+            edge = Edge(node, i)
+            if isinstance(value, VariableRef):
+                if edge in snapshots:
+                    env[edge] = value.read()
+            else:
+                env[edge] = value

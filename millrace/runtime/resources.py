@@ -1,0 +1,148 @@
+"""State that outlives a step: containers of named resources.
+
+A resource is kept by (container, name) and kind, so that clients of one server share what
+has one name. Dropping a container drops all that is in it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from millrace.core import errors
+
+_R = TypeVar("_R")
+DEFAULT_CONTAINER = "localhost"
+
+
+class ResourceHandle:
+    """Names a resource; the value that travels along resource (and queue reference) edges."""
+
+    __slots__ = ("container", "name")
+
+    def __init__(self, container: str, name: str) -> None:
+        self.container = container or DEFAULT_CONTAINER
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"<resource {self.container}/{self.name}>"
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, ResourceHandle)
+            and other.container == self.container
+            and other.name == self.name
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.container, self.name))
+
+
+def handle_array(handle: ResourceHandle) -> np.ndarray:
+    """A scalar array that holds the handle: the host form of a resource tensor."""
+    array = np.empty((), dtype=object)
+    array[()] = handle
+    return array
+
+
+class VariableSlot:
+    """One variable's storage.
+
+    Attributes:
+      value: The current buffer, a jax.Array (an object ndarray for strings), or None while
+        uninitialised. Never changed in place by Python: a write replaces it.
+      lock: Held by writers from reading the old buffer to storing the new one.
+      serial: A number by which locks are taken in one order.
+    """
+
+    __slots__ = ("lock", "name", "serial", "value")
+    _serials = itertools.count()
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.value: Any = None
+        self.lock = threading.Lock()
+        self.serial = next(self._serials)
+
+
+class ResourceStore:
+    """All containers of one task (or of one in-process session)."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._containers: dict[str, dict[tuple[type, str], Any]] = {}
+        #: Grows when containers are dropped: what was looked up before is void.
+        self.generation = 0
+
+    def get_or_create(
+        self, kind: type[_R], container: str, name: str, create: Callable[[], _R]
+    ) -> _R:
+        """The resource of that kind and name, made by `create` the first time."""
+        key = (kind, name)
+        with self._lock:
+            members = self._containers.setdefault(container or DEFAULT_CONTAINER, {})
+            found = members.get(key)
+            if found is None:
+                found = members[key] = create()
+            return found  # type: ignore[no-any-return]
+
+    def get(self, kind: type[_R], handle: ResourceHandle) -> _R:
+        """The resource behind a handle.
+
+        Raises:
+          NotFoundError: There is none (its container was cleared, or it was never made).
+        """
+        with self._lock:
+            found = self._containers.get(handle.container, {}).get((kind, handle.name))
+        if found is None:
+            raise errors.NotFoundError(
+                None,
+                None,
+                f"Resource {handle.container}/{handle.name}/{kind.__name__} does not exist.",
+            )
+        return found  # type: ignore[no-any-return]
+
+    def remove(self, kind: type, handle: ResourceHandle) -> Any:
+        """Drops one resource and returns it, or None."""
+        with self._lock:
+            return self._containers.get(handle.container, {}).pop((kind, handle.name), None)
+
+    def variable(self, container: str, name: str) -> VariableSlot:
+        """The slot of a variable, made when missing."""
+        return self.get_or_create(VariableSlot, container, name, lambda: VariableSlot(name))
+
+    def clear(self, containers: list[str] | None = None) -> None:
+        """Drops the named containers, or the default one when none is named."""
+        names = containers or [DEFAULT_CONTAINER]
+        with self._lock:
+            dropped = [self._containers.pop(name, {}) for name in names]
+            self.generation += 1
+        for members in dropped:
+            for resource in members.values():
+                if isinstance(resource, VariableSlot):
+                    # Plans hold slots directly: an old slot must not keep its value.
+                    resource.value = None
+                close = getattr(resource, "close", None)
+                if close is not None:
+                    close()
+
+    def clear_all(self) -> None:
+        """Drops every container."""
+        with self._lock:
+            names = list(self._containers)
+        if names:
+            self.clear(names)
+
+    def all_of(self, kind: type[_R]) -> list[tuple[str, str, _R]]:
+        """(container, name, resource) of every resource of that kind."""
+        with self._lock:
+            return [
+                (container, name, resource)
+                for container, members in self._containers.items()
+                for (member_kind, name), resource in members.items()
+                if member_kind is kind
+            ]
