@@ -136,7 +136,9 @@ def test_errors_are_tensorflows(item: Case) -> None:
         found.append(f"raised {type(error).__name__}, not {item.raises.error}: {error}")
     if stage != expected["stage"]:
         found.append(f"raised at {stage} time, TensorFlow raises at {expected['stage']} time")
-    found += [f"{word!r} is not in: {error}" for word in item.raises.words if word not in str(error)]
+    found += [
+        f"{word!r} is not in: {error}" for word in item.raises.words if word not in str(error)
+    ]
     if found:
         found.append(f"TensorFlow says: {expected['message']}")
     _report(found)

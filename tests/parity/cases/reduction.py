@@ -18,7 +18,14 @@ AXES = {
     "reduction_indices": {"reduction_indices": [1]},
     "reduction_indices_scalar": {"reduction_indices": 1},
 }
-NUMERIC = ("reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod", "reduce_logsumexp")
+NUMERIC = (
+    "reduce_sum",
+    "reduce_mean",
+    "reduce_max",
+    "reduce_min",
+    "reduce_prod",
+    "reduce_logsumexp",
+)
 
 
 @cases([(f"{f}_{n}", X, f, o) for f in NUMERIC for n, o in AXES.items()], grad=True)
@@ -41,13 +48,23 @@ def reductions_math(tf, function, options, x):
     return getattr(tf.math, function)(x, **options)
 
 
-@cases([(f"{f}_{n}", {"x": bools(2, 3, 2)}, f, o) for f in ("reduce_all", "reduce_any") for n, o in AXES.items()])
+@cases(
+    [
+        (f"{f}_{n}", {"x": bools(2, 3, 2)}, f, o)
+        for f in ("reduce_all", "reduce_any")
+        for n, o in AXES.items()
+    ]
+)
 def reductions_logical(tf, function, options, x):
     return getattr(tf, function)(x, **options)
 
 
 @cases(
-    [(f"{f}_second_order", {"x": positive(2, 3)}, f) for f in NUMERIC if f not in ("reduce_max", "reduce_min")],
+    [
+        (f"{f}_second_order", {"x": positive(2, 3)}, f)
+        for f in NUMERIC
+        if f not in ("reduce_max", "reduce_min")
+    ],
     grad=True,
     second_order=True,
 )
@@ -67,7 +84,10 @@ def reductions_dtypes(tf, function, x):
 
 
 @cases(
-    [(f"{f}_complex", {"x": complexes(2, 3)}, f) for f in ("reduce_sum", "reduce_mean", "reduce_prod")],
+    [
+        (f"{f}_complex", {"x": complexes(2, 3)}, f)
+        for f in ("reduce_sum", "reduce_mean", "reduce_prod")
+    ],
     grad=True,
 )
 def reductions_complex(tf, function, x):
@@ -77,11 +97,22 @@ def reductions_complex(tf, function, x):
 @cases(
     [
         (f"{f}_of_nothing", {"x": array(np.zeros((2, 0), np.float32))}, f)
-        for f in ("reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod", "reduce_logsumexp")
+        for f in (
+            "reduce_sum",
+            "reduce_mean",
+            "reduce_max",
+            "reduce_min",
+            "reduce_prod",
+            "reduce_logsumexp",
+        )
     ]
 )
 def reductions_of_nothing(tf, function, x):
-    return [getattr(tf, function)(x), getattr(tf, function)(x, axis=1), getattr(tf, function)(x, axis=0)]
+    return [
+        getattr(tf, function)(x),
+        getattr(tf, function)(x, axis=1),
+        getattr(tf, function)(x, axis=0),
+    ]
 
 
 @case(inputs={"x": array(np.zeros((0,), np.bool_))})
@@ -113,7 +144,13 @@ def reduce_prod_with_zeros(tf, x):
 
 @case(inputs={"x": array([np.nan, 1.0]), "y": array([np.inf, -np.inf, 0.0])})
 def reductions_of_nan_and_inf(tf, x, y):
-    return [tf.reduce_sum(x), tf.reduce_sum(y), tf.reduce_max(y), tf.reduce_min(y), tf.reduce_logsumexp(y[:1])]
+    return [
+        tf.reduce_sum(x),
+        tf.reduce_sum(y),
+        tf.reduce_max(y),
+        tf.reduce_min(y),
+        tf.reduce_logsumexp(y[:1]),
+    ]
 
 
 @case(inputs={"x": array([-np.inf, -np.inf])})
@@ -136,7 +173,11 @@ def reduce_axis_out_of_range(tf, x):
     return tf.reduce_sum(x, axis=2)
 
 
-@case(inputs={"x": floats(2, 3)}, variants=["unknown"], raises=("InvalidArgumentError", "Invalid reduction dimension"))
+@case(
+    inputs={"x": floats(2, 3)},
+    variants=["unknown"],
+    raises=("InvalidArgumentError", "Invalid reduction dimension"),
+)
 def reduce_axis_out_of_range_at_run_time(tf, x):
     return tf.reduce_sum(x, axis=2)
 
@@ -155,11 +196,19 @@ def reduce_all_of_floats(tf, x):
     [
         ("count_nonzero_all", {"x": ints(2, 3, low=-1, high=2)}, {}),
         ("count_nonzero_axis", {"x": ints(2, 3, low=-1, high=2)}, {"axis": 0}),
-        ("count_nonzero_keepdims", {"x": ints(2, 3, low=-1, high=2)}, {"axis": 1, "keepdims": True}),
+        (
+            "count_nonzero_keepdims",
+            {"x": ints(2, 3, low=-1, high=2)},
+            {"axis": 1, "keepdims": True},
+        ),
         ("count_nonzero_dtype", {"x": bools(2, 3)}, {"dtype": np.int32}),
         ("count_nonzero_float", {"x": array([0.0, 1e-20, -2.0])}, {}),
         ("count_nonzero_strings", {"x": strings(["", "a", ""])}, {}),
-        ("count_nonzero_old_names", {"x": ints(2, 3, low=0, high=2)}, {"reduction_indices": [0], "keep_dims": True}),
+        (
+            "count_nonzero_old_names",
+            {"x": ints(2, 3, low=0, high=2)},
+            {"reduction_indices": [0], "keep_dims": True},
+        ),
     ]
 )
 def count_nonzero(tf, options, x):
@@ -175,7 +224,9 @@ ARG = {
 }
 
 
-@cases([(f"{f}_{n}", {"x": floats(3, 4)}, f, o) for f in ("argmax", "argmin") for n, o in ARG.items()])
+@cases(
+    [(f"{f}_{n}", {"x": floats(3, 4)}, f, o) for f in ("argmax", "argmin") for n, o in ARG.items()]
+)
 def arg_extremes(tf, function, options, x):
     return getattr(tf, function)(x, **options)
 
@@ -195,7 +246,10 @@ def argmax_fed_axis(tf, x, a):
     return tf.argmax(x, a)
 
 
-@case(inputs={"x": array(np.zeros((2, 0), np.float32))}, raises=("InvalidArgumentError", "Reduction axis 1 is empty"))
+@case(
+    inputs={"x": array(np.zeros((2, 0), np.float32))},
+    raises=("InvalidArgumentError", "Reduction axis 1 is empty"),
+)
 def argmax_of_nothing(tf, x):
     return tf.argmax(x, 1)
 
@@ -231,5 +285,7 @@ def sufficient_statistics(tf, x):
 
 @case(inputs={"x": floats(4, 3)}, grad=True)
 def sufficient_statistics_shifted(tf, x):
-    count, mean_ss, variance_ss, shift = tf.nn.sufficient_statistics(x, [0], shift=tf.constant(0.5, x.dtype))
+    count, mean_ss, variance_ss, shift = tf.nn.sufficient_statistics(
+        x, [0], shift=tf.constant(0.5, x.dtype)
+    )
     return [count, *tf.nn.normalize_moments(count, mean_ss, variance_ss, shift)]

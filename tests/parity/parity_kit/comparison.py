@@ -39,8 +39,10 @@ def differences(
     if expected.shape != found.shape:
         return [f"{label}: shape is {list(found.shape)}, TensorFlow's is {list(expected.shape)}"]
     if expected.dtype.kind == "O":
-        same = [_as_bytes(a) == _as_bytes(b) for a, b in zip(expected.flat, found.flat)]
-        wrong = np.array(same, dtype=bool).reshape(expected.shape) == False  # noqa: E712
+        same = [
+            _as_bytes(a) == _as_bytes(b) for a, b in zip(expected.flat, found.flat, strict=True)
+        ]
+        wrong = ~np.array(same, dtype=bool).reshape(expected.shape)
     elif expected.dtype.name in TOLERANCES:
         default_rtol, default_atol = TOLERANCES[expected.dtype.name]
         wide = np.complex128 if expected.dtype.kind == "c" else np.float64

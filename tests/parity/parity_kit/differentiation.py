@@ -85,6 +85,8 @@ def _slope(
                 value = values["gradients"][key.removeprefix("gradient/")]
             else:
                 continue
+            # Where there was nothing to reduce over, the lowest number there is comes out.
+            value = np.where(np.abs(value) < 1e30, value, 0.0)
             # For complex outputs TensorFlow's gradient is that of the real part of conj(seed)*out.
             product = np.conj(seed.astype(np.complex128)) * value.astype(np.complex128)
             total += float(np.sum(product.real))

@@ -90,7 +90,9 @@ def save(family: str, records: dict[str, Any], origin: dict[str, Any]) -> Path:
     packer = _Packer()
     index = packer.pack(records)
     text = json.dumps(index, separators=(",", ":"), sort_keys=True).encode()
-    assert b"site-packages" not in text and b"site-packages" not in packer.blob, "a stack was stored"
+    assert b"site-packages" not in text and b"site-packages" not in packer.blob, (
+        "a stack was stored"
+    )
     members = {f"flat_{name}": np.concatenate(parts) for name, parts in packer.columns.items()}
     members["index"] = np.frombuffer(text, dtype=np.uint8)
     members["blob"] = np.frombuffer(bytes(packer.blob), dtype=np.uint8)

@@ -70,7 +70,9 @@ def array(value: Any, dtype: Any = None) -> Input:
     """This very array; Python numbers become int32 and float32, as they do in TensorFlow."""
     made = np.array(value, dtype=dtype)
     if dtype is None and not isinstance(value, np.ndarray):
-        made = made.astype({"int64": np.int32, "float64": np.float32}.get(made.dtype.name, made.dtype))
+        made = made.astype(
+            {"int64": np.int32, "float64": np.float32}.get(made.dtype.name, made.dtype)
+        )
     return Input(lambda rng: made)
 
 

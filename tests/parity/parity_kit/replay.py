@@ -108,7 +108,5 @@ def _replay_step(
     leaves = flatten(tf, values)
     for (path, expected), (_, value) in zip(entry["values"].items(), leaves, strict=True):
         array: np.ndarray | None = as_array(value)
-        found += differences(
-            f"step {number}{path}", expected, array, scenario.rtol, scenario.atol
-        )
+        found += differences(f"step {number}{path}", expected, array, scenario.rtol, scenario.atol)
     return found
