@@ -1,0 +1,17 @@
+"""`millrace version`: the version alone, for scripts."""
+
+import argparse
+
+from millrace.platform.version import __version__
+
+SUMMARY = "print the version of Millrace"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds nothing."""
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints the version."""
+    print(__version__)
+    return 0
