@@ -6,8 +6,6 @@ import threading
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from millrace.core import errors
 from millrace.graph.graph import Graph
 from millrace.graph.operation import Operation
@@ -151,7 +149,7 @@ class LocalBackend:
     def list_devices(self) -> list[DeviceAttributes]:
         """This process's devices."""
         return [
-            DeviceAttributes(device, "CPU", 256 << 20, int(np.uint64(hash(device))))
+            DeviceAttributes(device, "CPU", 256 << 20, hash(device) & 0xFFFFFFFFFFFFFFFF)
             for device in self._placer.devices
         ]
 
