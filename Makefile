@@ -85,5 +85,5 @@ $(STAMP): pyproject.toml
 	  "$$base" -m venv --clear $(VENV); \
 	fi
 	@echo 'Installing Millrace and its dependencies into $(VENV) (minutes the first time) ...'
-	@$(PYTHON) -m pip install -q -e '.[test,dev]'
+	@$(PYTHON) -m pip install -qq -e '.[test,dev]'
 	@touch $@
