@@ -77,10 +77,10 @@ def _record_error(case: Case) -> dict[str, Any]:
     assert case.raises is not None
     stage, error = observe_error(tf, case)
     if case.raises.error not in [kind.__name__ for kind in type(error).__mro__]:
-        raise BadCase(f"declared {case.raises.error}, got {type(error).__name__}: {error}")
+        raise BadCase(f"declared {case.raises.error}, got {type(error).__name__}: {essence(error)}")
     missing = [word for word in case.raises.words if word not in str(error)]
     if missing:
-        raise BadCase(f"{missing} not in the message: {error}")
+        raise BadCase(f"{missing} not in the message: {essence(error)}")
     return {"error": {"stage": stage, "class": type(error).__name__, "message": essence(error)}}
 
 

@@ -39,14 +39,15 @@ class Built:
 
 def flatten(tf: Any, value: Any, path: str = "") -> list[tuple[str, Any]]:
     """The leaves of a case's result, in a fixed order, each with a path that names it."""
-    if isinstance(value, (tf.SparseTensor, tf.SparseTensorValue)):
+    kind = type(value).__name__
+    if kind in ("SparseTensor", "SparseTensorValue"):
         parts: Any = {
             "indices": value.indices,
             "values": value.values,
             "dense_shape": value.dense_shape,
         }
         return [leaf for key, part in parts.items() for leaf in flatten(tf, part, f"{path}/{key}")]
-    if isinstance(value, tf.IndexedSlices) or type(value).__name__ == "IndexedSlicesValue":
+    if kind in ("IndexedSlices", "IndexedSlicesValue"):
         parts = {"values": value.values, "indices": value.indices}
         return [leaf for key, part in parts.items() for leaf in flatten(tf, part, f"{path}/{key}")]
     if isinstance(value, dict):
@@ -108,7 +109,7 @@ def build(tf: Any, case: Case, arrays: dict[str, np.ndarray], variant: str) -> B
     """Build a case's forward graph."""
     graph = tf.Graph()
     with graph.as_default():
-        tf.set_random_seed(GRAPH_SEED)
+        graph.seed = GRAPH_SEED
         feeds = {
             name: tf.placeholder(
                 dtype_of(tf, array), placeholder_shape(case, name, array, variant), name=name
@@ -183,11 +184,11 @@ def initialize(tf: Any, graph: Any, session: Any) -> list[str]:
     """Run the initializers of whatever state the graph has; returns the names of what was run."""
     with graph.as_default():
         targets = []
-        if tf.global_variables():
+        if graph.get_collection("variables"):
             targets.append(tf.global_variables_initializer())
-        if tf.local_variables():
+        if graph.get_collection("local_variables"):
             targets.append(tf.local_variables_initializer())
-        if tf.get_collection(tf.GraphKeys.TABLE_INITIALIZERS):
+        if graph.get_collection("table_initializer"):
             targets.append(tf.tables_initializer())
     for target in targets:
         session.run(target)

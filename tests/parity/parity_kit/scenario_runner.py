@@ -158,7 +158,7 @@ class Background:
 
 def _parts(tf: Any, key: Any, given: Any) -> list[tuple[str, Any]]:
     """A fed value's parts, beside the parts of what it is fed to."""
-    if isinstance(key, (tf.SparseTensor, tf.IndexedSlices)):
+    if type(key).__name__ in ("SparseTensor", "IndexedSlices"):
         return flatten(tf, given)
     return [("", np.asarray(given))]
 
@@ -184,7 +184,7 @@ def play(tf: Any, scenario: Scenario) -> Runner:
     """Play a scenario in a fresh graph; returns the runner with its diary."""
     graph = tf.Graph()
     with graph.as_default():
-        tf.set_random_seed(GRAPH_SEED)
+        graph.seed = GRAPH_SEED
         runner = Runner(tf, graph)
         try:
             scenario.play(runner, tf)
