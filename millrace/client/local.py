@@ -90,7 +90,7 @@ class LocalBackend:
         if options is not None:
             timeout = options.timeout_in_ms or timeout
             trace = options.trace_level >= _TRACE_FULL and run_metadata is not None
-        step = Step(self.state, trace=trace, timeout=timeout / 1000 if timeout > 0 else None)
+        step = Step(self.state, executor.run_values, trace=trace, timeout=timeout / 1000 if timeout > 0 else None)
         self._begin(step)
         try:
             results = executor.run(prepared, step, values)
@@ -111,7 +111,7 @@ class LocalBackend:
     ) -> _LocalPartialRun:
         """Makes a step that waits for its feeds."""
         plan = self._plan(fetches, targets, feeds, late=True)
-        step = Step(self.state)
+        step = Step(self.state, executor.run_values)
         self._begin(step)
         return _LocalPartialRun(executor.Execution(plan, step), feeds, fetches, targets)
 

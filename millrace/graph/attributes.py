@@ -52,6 +52,8 @@ def _scalar_to_wire(value: Any, kind: str) -> Any:
         return value.as_proto()
     if kind == "tensor":
         return value if isinstance(value, tensor_pb2.TensorProto) else make_tensor_proto(value)
+    if kind == "func" and hasattr(value, "to_name_attr_list"):
+        return value.to_name_attr_list()
     return value
 
 
@@ -165,8 +167,8 @@ def _as_tensor_value(value: Any) -> np.ndarray:
     raise TypeError("not an ndarray or TensorProto")
 
 
-def _as_func(value: Any) -> attr_value_pb2.NameAttrList:
-    if isinstance(value, attr_value_pb2.NameAttrList):
+def _as_func(value: Any) -> Any:
+    if isinstance(value, attr_value_pb2.NameAttrList) or hasattr(value, "to_name_attr_list"):
         return value
     if isinstance(value, str):
         return attr_value_pb2.NameAttrList(name=value)

@@ -6,6 +6,7 @@ attributes against the signature, and adds the operation under its own name scop
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 
@@ -59,15 +60,23 @@ def build_operation(
     with graph.as_default(), graph.name_scope(name if name else signature.name) as scope:
         attrs = _explicit_attrs(definition, keywords)
         flat: list[Tensor] = []
+        references: list[Tensor] = []
         for arg in signature.inputs:
-            flat.extend(_convert_input(definition, arg, inputs[arg.name], attrs))
+            converted = _convert_input(definition, arg, inputs[arg.name], attrs)
+            flat.extend(converted)
+            if arg.is_ref:
+                references.extend(converted)
         for spec in signature.attrs.values():
             if spec.name not in attrs and spec.default is MISSING:
                 raise TypeError(
                     f"{signature.name}: no value was given for attribute '{spec.name}' "
                     f"({spec.type}), and it cannot be told from the inputs"
                 )
-        return graph.create_op(signature.name, flat, name=scope, attrs=attrs)
+        with contextlib.ExitStack() as stack:
+            for tensor in references:
+                # Whoever holds a reference must be where the variable is.
+                stack.enter_context(graph.colocate_with(tensor.op))
+            return graph.create_op(signature.name, flat, name=scope, attrs=attrs)
 
 
 def _bind_inputs(

@@ -49,6 +49,11 @@ def _fold(tensor: Any, depth: int) -> np.ndarray | None:
         if sizes is None or None in sizes:
             return None
         return np.array(sizes, op.attrs["out_type"].as_numpy_dtype)
+    if kind == "VariableShape":
+        behind = op.inputs[0].handle_data
+        if behind is None or not behind[0].is_fully_defined():
+            return None
+        return np.array(behind[0].as_list(), op.attrs["out_type"].as_numpy_dtype)
     if kind == "Size":
         shape = op.inputs[0].shape
         if not shape.is_fully_defined():
@@ -58,7 +63,7 @@ def _fold(tensor: Any, depth: int) -> np.ndarray | None:
         rank = op.inputs[0].shape.ndims
         return None if rank is None else np.array(rank, np.int32)
     definition = op.definition
-    if not (definition.is_pure and definition.runs_on_numpy) or definition.is_stateful:
+    if not definition.is_foldable:
         return None
     if set(definition.specials) - {"xp", "check", "node"} or not op.inputs:
         return None
@@ -105,10 +110,10 @@ def evaluate(op: Any, values: list[np.ndarray]) -> list[np.ndarray]:
     ]
 
 
-def check_now(ok: Any, message: Any) -> None:
+def check_now(ok: Any, message: Any, *values: Any) -> None:
     """The host form of a kernel's ``check``: fails at once."""
     if not np.all(ok):
-        raise ValueError(message() if callable(message) else message)
+        raise ValueError(message(*values) if callable(message) else message)
 
 
 def constant_value_as_shape(tensor: Tensor) -> TensorShape:
@@ -136,6 +141,8 @@ def _as_partial_shape(tensor: Tensor, depth: int) -> TensorShape:
         return fallback
     if op.type in ("Shape", "ShapeN"):
         return op.inputs[tensor.value_index].shape
+    if op.type == "VariableShape" and op.inputs[0].handle_data is not None:
+        return op.inputs[0].handle_data[0]
     if op.type in _PASS_THROUGH or op.type == "Cast":
         return _as_partial_shape(op.inputs[0], depth + 1)
     if op.type == "Pack" and op.attrs["axis"] == 0:

@@ -50,6 +50,7 @@ def graph_of(inputs: Any, graph: Graph | None = None) -> Graph:
     Raises:
       ValueError: They belong to different graphs.
     """
+    default = stacks.graphs.get()
     found: Graph | None = graph
     first: Any = None
     for item in inputs:
@@ -57,6 +58,9 @@ def graph_of(inputs: Any, graph: Graph | None = None) -> Graph:
         item_graph = getattr(item, "graph", None) or getattr(element, "graph", None)
         if not isinstance(item_graph, Graph):
             continue
+        if graph is None and item_graph is not default and _surrounds(item_graph, default):
+            # The body of a conditional or loop captures it.
+            item_graph = default
         if found is None:
             found, first = item_graph, item
         elif found is not item_graph:
@@ -64,6 +68,31 @@ def graph_of(inputs: Any, graph: Graph | None = None) -> Graph:
                 raise ValueError(f"{item} is not from the passed-in graph.")
             raise ValueError(f"{item} must be from the same graph as {first}.")
     return found if found is not None else get_default_graph()
+
+
+def _surrounds(graph: Graph, inner: Any) -> bool:
+    outer = getattr(inner, "outer", None)
+    while outer is not None:
+        if outer is graph:
+            return True
+        outer = getattr(outer, "outer", None)
+    return False
+
+
+@contextlib.contextmanager
+def init_scope() -> Iterator[None]:
+    """Lifts what is created inside out of conditionals, loops and control dependencies.
+
+    Variables are made here: they belong to the outermost graph.
+    """
+    graph = get_default_graph()
+    scope = graph.get_name_scope()
+    while (outer := getattr(graph, "outer", None)) is not None:
+        graph = outer
+    prefix = graph.get_name_scope() if graph is get_default_graph() else scope
+    with graph.as_default(), graph.control_dependencies(None):
+        with graph.name_scope(prefix + "/" if prefix else None):
+            yield
 
 
 class name_scope:  # noqa: N801 - TensorFlow's name

@@ -30,7 +30,7 @@ def op(
     gradient: Any = UNSTATED,
     host: bool = False,
     blocking: bool = False,
-    static: Iterable[str] = (),
+    static: Iterable[str] | Callable[[Any], Iterable[str]] = (),
     updates: Iterable[str] = (),
     overwrites: Iterable[str] = (),
     stateful: bool = False,
@@ -45,10 +45,11 @@ def op(
       shape: The shape rule; see `graph.shape_inference`.
       gradient: `NO_GRADIENT`, `JAX_GRADIENT`, a function, or stated later with
         ``@TheOp.gradient``.
-      host: The kernel is a Python function on NumPy arrays, outside of XLA.
+      host: The kernel is a Python function on NumPy arrays, outside of XLA. If it takes ``xp``,
+        it runs while a program is traced when its inputs are known then.
       blocking: A host kernel that may return a Deferred.
       static: Inputs whose value decides a shape or the program; the kernel gets them as
-        NumPy arrays.
+        NumPy arrays. A function of the node where it depends on the node which ones do.
       updates: Variable inputs that it reads and writes.
       overwrites: Variable inputs that it writes without reading.
       stateful: Whether two runs may differ though the inputs are the same.

@@ -97,7 +97,7 @@ class Graph:
         self._graph_def_versions = versions_pb2.VersionDef(
             producer=GRAPH_DEF_VERSION, min_consumer=GRAPH_DEF_VERSION_MIN_CONSUMER
         )
-        #: Library functions by name, as FunctionDef messages.
+        #: Functions (see `graph.function`) that operations of this graph refer to, by name.
         self._functions: dict[str, Any] = {}
 
     # -- Operations --------------------------------------------------------------------
@@ -137,7 +137,7 @@ class Graph:
         for i, tensor in enumerate(inputs):
             if not isinstance(tensor, Tensor):
                 raise TypeError(f"Input #{i} is not a tensor: {tensor!r}")
-            self._check_owner(tensor)
+        inputs = [self._adopt(tensor) for tensor in inputs]
         if name is None:
             name = op_type
         if name.endswith("/"):
@@ -213,9 +213,11 @@ class Graph:
                     result[controller] = None
         return list(result)
 
-    def _check_owner(self, element: Tensor | Operation) -> None:
-        if element.graph is not self:
-            raise ValueError(f"{element!r} is not from the passed-in graph.")
+    def _adopt(self, tensor: Tensor) -> Tensor:
+        """The tensor to use as an input here; a function's graph captures outer ones."""
+        if tensor.graph is not self:
+            raise ValueError(f"{tensor!r} is not from the passed-in graph.")
+        return tensor
 
     def _check_not_finalized(self) -> None:
         if self._finalized:
@@ -601,7 +603,7 @@ class Graph:
             if add_shapes and op.outputs:
                 shapes = node.attr["_output_shapes"].list
                 shapes.shape.extend(t.shape.as_proto() for t in op.outputs)
-        message.library.function.extend(self._functions.values())
+        message.library.function.extend(f.to_function_def() for f in self._functions.values())
         return message
 
 

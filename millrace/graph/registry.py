@@ -41,6 +41,7 @@ SPECIAL_PARAMETERS = {
     "check": "check(ok, message): fails the step with InvalidArgumentError unless ok holds",
     "ctx": "the step's context: resources, containers, cancellation (host kernels only)",
     "node": "the node itself: name, attributes, output dtypes",
+    "invoke": "invoke(function, args, key) -> (outputs, ok): runs a function's body in place",
     "variable": "a VariableRef to the variable that this very node is",
 }
 
@@ -52,6 +53,7 @@ class OpDefinition:
       kind: ``pure`` (a JAX function, compiled into segments), ``host`` (a Python function on
         NumPy arrays), or ``blocking`` (a host function that may return a Deferred).
       static_inputs: Positions of inputs whose values decide a shape or a program.
+      static_rule: Where that differs from node to node: a function of the node that names them.
       updates: Positions of variable inputs that the kernel reads and writes.
       overwrites: Positions of variable inputs that the kernel writes without reading.
       kernel_attrs: Attributes that the kernel takes as keywords.
@@ -65,7 +67,7 @@ class OpDefinition:
         shape_rule: Callable[..., Any],
         kernel: Callable[..., Any],
         kind: str,
-        static_inputs: Iterable[str] = (),
+        static_inputs: Iterable[str] | Callable[[Any], Iterable[str]] = (),
         updates: Iterable[str] = (),
         overwrites: Iterable[str] = (),
         is_stateful: bool = False,
@@ -76,7 +78,12 @@ class OpDefinition:
         self.shape_rule = shape_rule
         self.kernel = kernel
         self.kind = kind
-        self.static_inputs = frozenset(signature.input_index(name) for name in static_inputs)
+        self.static_rule = static_inputs if callable(static_inputs) else None
+        self.static_inputs = frozenset(
+            ()
+            if callable(static_inputs)
+            else (signature.input_index(name) for name in static_inputs)
+        )
         self.updates = frozenset(signature.input_index(name) for name in updates)
         self.overwrites = frozenset(signature.input_index(name) for name in overwrites)
         self.is_stateful = is_stateful
@@ -98,6 +105,11 @@ class OpDefinition:
     def runs_on_numpy(self) -> bool:
         """Whether the kernel also accepts NumPy arrays (it takes ``xp``)."""
         return "xp" in self.specials
+
+    @property
+    def is_foldable(self) -> bool:
+        """Whether the outputs can be computed on NumPy ahead of the step, given the inputs."""
+        return self.runs_on_numpy and self.kind != "blocking" and not self.is_stateful
 
     @property
     def is_pure(self) -> bool:

@@ -143,8 +143,29 @@ def merged(c: ShapeContext) -> list[TensorShape]:
     """All inputs have one shape, and so has every output."""
     shape = unknown_shape()
     for tensor in c.inputs:
-        shape = shape.merge_with(tensor.shape)
+        shape = merge_shapes(shape, tensor.shape)
     return [shape] * c.output_count
+
+
+def merge_shapes(x: TensorShape, y: TensorShape) -> TensorShape:
+    """What two shapes that must be one say together.
+
+    Raises:
+      ValueError: They contradict each other; in TensorFlow's words for ops.
+    """
+    a, b = x.sizes, y.sizes
+    if a is None or b is None:
+        return y if a is None else x
+    if len(a) != len(b):
+        raise ValueError(f"Shapes must be equal rank, but are {len(a)} and {len(b)}")
+    for i, (m, n) in enumerate(zip(a, b, strict=True)):
+        if m is not None and n is not None and m != n:
+            texts = (str(s.as_list()).replace("None", "?").replace(" ", "") for s in (x, y))
+            raise ValueError(
+                f"Dimension {i} in both shapes must be equal, but are {m} and {n}. "
+                f"Shapes are {' and '.join(texts)}."
+            )
+    return TensorShape([n if m is None else m for m, n in zip(a, b, strict=True)])
 
 
 def from_attr(name: str = "shape") -> ShapeRule:

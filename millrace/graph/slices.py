@@ -108,6 +108,8 @@ class SparseTensor:
             self._indices = convert_to_tensor(indices, dtypes.int64, name="indices")
             self._values = convert_to_tensor(values, name="values")
             self._dense_shape = convert_to_tensor(dense_shape, dtypes.int64, name="dense_shape")
+        #: What is known of the shape besides the value of `dense_shape` (a placeholder's).
+        self._static_shape = TensorShape(None)
         indices_shape = self._indices.shape.with_rank(2)
         values_shape = self._values.shape.with_rank(1)
         dense_shape_shape = self._dense_shape.shape.with_rank(1)
@@ -143,7 +145,7 @@ class SparseTensor:
     @property
     def shape(self) -> TensorShape:
         """The static shape, as far as it is known."""
-        return constant_value_as_shape(self._dense_shape)
+        return constant_value_as_shape(self._dense_shape).merge_with(self._static_shape)
 
     def get_shape(self) -> TensorShape:
         """The static shape, as far as it is known."""

@@ -39,6 +39,8 @@ class Tensor:
         "__weakref__",
         "_consumers",
         "_shape",
+        #: Set on a slice of a variable: ``v[2:4].assign(value)``.
+        "assign",
         "dtype",
         "graph",
         "handle_data",

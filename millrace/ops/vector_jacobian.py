@@ -33,7 +33,7 @@ def _shapes(c: ShapeContext) -> list[TensorShape]:
 @op(
     "VectorJacobianProduct(inputs: [Tin], statics: [Tstatic], grads: [Tgrad]) -> outputs: [Tout] "
     "where op_type: string; wrt: list(int); static_positions: list(int) = []; "
-    "grad_outputs: list(int); Tout: list(type)",
+    "grad_outputs: list(int); Tout: list(type); forward_name: string = \"\"",
     shape=_shapes,
     static=("statics",),
     gradient=JAX_GRADIENT,
@@ -48,6 +48,8 @@ def VectorJacobianProduct(
     static_positions: list[int],
     grad_outputs: list[int],
     node: Any,
+    rng: Any,
+    invoke: Any,
 ) -> list[Any]:
     """Gradients for inputs `wrt` of the forward op, given those of its `grad_outputs`."""
     definition = registry.lookup(op_type.decode())
@@ -60,9 +62,9 @@ def VectorJacobianProduct(
     specials: dict[str, Any] = {
         "xp": jnp,
         "check": lambda *_: None,
+        "rng": rng,
         "node": SimpleNamespace(name=node.name, attrs=attrs, source=None),
     }
-    keywords.update({name: specials[name] for name in definition.specials})
     full: list[Any] = [None] * (len(inputs) + len(statics))
     for position, value in zip(static_positions, statics, strict=True):
         full[position] = value
@@ -73,10 +75,16 @@ def VectorJacobianProduct(
     output_places = definition.signature.output_slices(attrs)
     chosen = [dynamic_positions[i] for i in wrt]
 
-    def forward(*variables: Any) -> list[Any]:
+    def forward(*differentiated: Any) -> list[Any]:
         values = list(full)
-        for position, value in zip(chosen, variables, strict=True):
-            values[position] = value
+        overrides: dict[Any, Any] = {}
+        for position, value in zip(chosen, differentiated, strict=True):
+            if _is_variable(values[position]):
+                overrides[values[position].node] = value
+            else:
+                values[position] = value
+        specials["invoke"] = invoke.overriding(overrides)
+        keywords.update({name: specials[name] for name in definition.specials})
         result = definition.kernel(*(values[place] for place in places), **keywords)
         results = (result,) if len(output_places) == 1 else result
         flat: list[Any] = []
@@ -84,13 +92,21 @@ def VectorJacobianProduct(
             flat.extend(item) if isinstance(place, slice) else flat.append(item)
         return [flat[i] for i in grad_outputs]
 
-    primals, pull_back = jax.vjp(forward, *(jnp.asarray(full[p]) for p in chosen))
+    primal_inputs = [
+        full[p].read() if _is_variable(full[p]) else jax.tree.map(jnp.asarray, full[p])
+        for p in chosen
+    ]
+    primals, pull_back = jax.vjp(forward, *primal_inputs)
     # TensorFlow's gradient of a complex function is the conjugate of JAX's.
     cotangents = [
-        jnp.conj(jnp.asarray(grad).astype(primal.dtype))
+        jax.tree.map(lambda g, p: jnp.conj(jnp.asarray(g, p.dtype)), grad, primal)
         for grad, primal in zip(grads, primals, strict=True)
     ]
-    return [jnp.conj(gradient) for gradient in pull_back(cotangents)]
+    return [jax.tree.map(jnp.conj, gradient) for gradient in pull_back(cotangents)]
+
+
+def _is_variable(value: Any) -> bool:
+    return hasattr(value, "read") and hasattr(value, "node")
 
 
 def jax_gradient(forward: Operation, *grads: Any) -> list[Any]:
@@ -122,6 +138,7 @@ def jax_gradient(forward: Operation, *grads: Any) -> list[Any]:
         [forward.inputs[i] for i in static],
         [grads[i] for i in used],
         op_type=forward.type,
+        forward_name=forward.name,
         wrt=wrt,
         static_positions=static,
         grad_outputs=used,

@@ -43,6 +43,7 @@ class Node:
 
     __slots__ = (
         "attrs",
+        "bodies",
         "controls",
         "definition",
         "device",
@@ -79,6 +80,8 @@ class Node:
             else definition.signature.output_types(attrs)
         )
         self.source = source
+        #: Programs of the functions that the node calls; see `function_body.body_of`.
+        self.bodies: dict[str, Program] = {}
 
     @property
     def type(self) -> str:
@@ -128,10 +131,17 @@ def variable_of(edge: Edge) -> Node | None:
     return None
 
 
+def is_array_handle(edge: Edge) -> bool:
+    """Whether the edge names a TensorArray (whose value is its flow)."""
+    return edge.node.type == "TensorArrayV3" and edge.index == 0
+
+
 def is_variable_edge(edge: Edge) -> bool:
-    """Whether the edge carries a variable's identity rather than a value."""
-    return edge.dtype._is_ref_dtype or (
-        edge.dtype.name == "resource" and variable_of(edge) is not None
+    """Whether the edge carries an identity (a variable, a TensorArray) rather than a value."""
+    return (
+        edge.dtype._is_ref_dtype
+        or is_array_handle(edge)
+        or (edge.dtype.name == "resource" and variable_of(edge) is not None)
     )
 
 

@@ -5,25 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from millrace.graph import registry
+from millrace.graph.function import ARGUMENT
 from millrace.graph.operation import Operation
-from millrace.graph.signature import parse
 from millrace.graph.tensor import Tensor
 from millrace.passes.node import Edge, Node, Program
-
-
-def _argument_kernel(*, node: Any) -> Any:
-    raise AssertionError(f"{node.name} is fed, never run")
-
-
-#: What a fed tensor is replaced by. `T` is its type, `index` its place among the feeds.
-ARGUMENT = registry.OpDefinition(
-    parse("_Arg() -> output: T where T: type; index: int"),
-    shape_rule=lambda c: None,
-    kernel=_argument_kernel,
-    kind="argument",
-    gradient=registry.NO_GRADIENT,
-)
 
 
 def argument_node(name: str, dtype: Any, index: int) -> Node:

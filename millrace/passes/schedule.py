@@ -15,6 +15,9 @@ from typing import Any
 from millrace.core import errors
 from millrace.passes.node import Edge, Node, Program
 
+#: Ops whose output is known once the shapes of their inputs are.
+SHAPE_QUERIES = frozenset(("Shape", "ShapeN", "Size", "Rank", "VariableShape"))
+
 
 class Stage:
     """Nodes that run as one unit.
@@ -92,15 +95,9 @@ def is_folded(edge: Edge, known: dict[Edge, bool]) -> bool:
         return found
     node = edge.node
     definition = node.definition
-    if node.type == "Const" or node.type in ("Shape", "ShapeN", "Size", "Rank"):
+    if node.type == "Const" or node.type in SHAPE_QUERIES:
         result = True
-    elif (
-        definition.is_pure
-        and definition.runs_on_numpy
-        and not definition.is_stateful
-        and "rng" not in definition.specials
-        and node.inputs
-    ):
+    elif definition.is_foldable and "rng" not in definition.specials and node.inputs:
         result = all(is_folded(source, known) for source in node.inputs)
     else:
         result = False
@@ -171,11 +168,17 @@ def stages(
 
 def static_positions(node: Node) -> set[int]:
     """Positions among the flattened inputs whose values the kernel needs while tracing."""
-    if not node.definition.static_inputs:
+    definition = node.definition
+    arguments: Iterable[int] = definition.static_inputs
+    if definition.static_rule is not None:
+        arguments = [definition.signature.input_index(n) for n in definition.static_rule(node)]
+    elif not definition.is_pure and definition.is_foldable:
+        arguments = range(len(definition.signature.inputs))
+    if not arguments:
         return set()
     positions: set[int] = set()
-    places: list[Any] = node.definition.signature.input_slices(node.attrs)
-    for i in node.definition.static_inputs:
+    places: list[Any] = definition.signature.input_slices(node.attrs)
+    for i in arguments:
         place = places[i]
         positions.update(
             range(place.start, place.stop) if isinstance(place, slice) else (place,)

@@ -7,15 +7,19 @@ joins the compile key. A stage that keeps meeting new keys is run op by op inste
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from millrace.core import errors
+from millrace.ops import philox
+from millrace.ops.loop_lowering import NotCompilable
 from millrace.ops.xla import jax, jnp
+from millrace.passes.function_body import bodies_of, functions_of, is_random, random_name
 from millrace.passes.node import Edge, Node, is_variable_edge, variable_of
-from millrace.passes.schedule import is_folded, static_positions
+from millrace.passes.schedule import SHAPE_QUERIES, static_positions
 from millrace.runtime.kernel_call import (
     Services,
     StoredState,
@@ -65,9 +69,14 @@ class VariableUse:
     def __init__(self, nodes: list[Node], snapshots: frozenset[Edge]) -> None:
         self.read: list[Node] = []
         self.written: list[Node] = []
-        read: set[Node] = set()
-        written: set[Node] = set()
+        self._seen_read: set[Node] = set()
+        self._seen_written: set[Node] = set()
+        self._scan(nodes, snapshots)
+
+    def _scan(self, nodes: list[Node], snapshots: frozenset[Edge]) -> None:
         for node in nodes:
+            for body in bodies_of(node):
+                self._scan(body.nodes, snapshots)
             places = node.definition.signature.input_slices(node.attrs)
             updates = {places[i] for i in node.definition.updates}
             overwrites = {places[i] for i in node.definition.overwrites}
@@ -77,24 +86,28 @@ class VariableUse:
                 variable = variable_of(edge)
                 if variable is None:
                     continue
-                if i not in overwrites and variable not in written and variable not in read:
-                    if i in updates or not _only_passes(node):
-                        read.add(variable)
-                        self.read.append(variable)
-                if (i in updates or i in overwrites) and variable not in written:
-                    written.add(variable)
+                if i in updates or (i not in overwrites and not _only_passes(node)):
+                    self._note_read(variable)
+                if (i in updates or i in overwrites) and variable not in self._seen_written:
+                    self._seen_written.add(variable)
                     self.written.append(variable)
             for i in range(len(node.output_types)):
                 edge = Edge(node, i)
                 if edge in snapshots and is_variable_edge(edge):
                     variable = variable_of(edge)
-                    if variable is not None and variable not in written and variable not in read:
-                        read.add(variable)
-                        self.read.append(variable)
+                    if variable is not None:
+                        self._note_read(variable)
+
+    def _note_read(self, variable: Node) -> None:
+        if variable not in self._seen_written and variable not in self._seen_read:
+            self._seen_read.add(variable)
+            self.read.append(variable)
 
 
 def _only_passes(node: Node) -> bool:
     """Whether the node hands a variable's identity on without reading it."""
+    if functions_of(node):
+        return True
     return bool(node.output_types) and all(
         t._is_ref_dtype or t.name == "resource" for t in node.output_types
     ) and not (node.definition.updates or node.definition.overwrites)
@@ -116,23 +129,17 @@ class CompiledStage:
         self._donated = [v for v in use.read if v in set(use.written)]
         self._kept = [v for v in use.read if v not in set(use.written)]
         inputs: dict[Edge, None] = {}
-        static: set[Edge] = set()
-        folded: dict[Edge, bool] = {}
         for node in nodes:
-            positions = static_positions(node)
-            for i, edge in enumerate(node.inputs):
-                if edge.node in inside or is_variable_edge(edge):
-                    continue
-                if _is_embedded(edge):
+            for edge in node.inputs:
+                if edge.node in inside or is_variable_edge(edge) or _is_embedded(edge):
                     continue
                 inputs[edge] = None
-                if i in positions and not is_folded(edge, folded):
-                    static.add(edge)
+        static = _static_edges(nodes)
         #: Values from outside, in the order of the call's arguments.
         self.inputs = list(inputs)
         self._static = [i for i, edge in enumerate(self.inputs) if edge in static]
         self._dynamic = [i for i, edge in enumerate(self.inputs) if edge not in static]
-        self.random_nodes = [n for n in nodes if "rng" in n.definition.specials]
+        self.random_nodes = [n for n in nodes if is_random(n)]
         self.is_empty = not outputs and not use.written and not _has_checks(nodes)
         self._programs: dict[Any, Callable[..., Any]] = {}
         self._traces = 0
@@ -179,6 +186,9 @@ class CompiledStage:
                 slot.value = value
             # One program's outputs become ready together: any of them tells.
             step.last_output = written[-1] if written else outputs[-1] if outputs else None
+        except NotCompilable:
+            self._traces = MAX_TRACES + 1
+            outputs = None
         except RuntimeError as error:
             if "deleted" not in str(error):
                 raise
@@ -187,7 +197,8 @@ class CompiledStage:
             for slot in reversed(written_slots):
                 slot.lock.release()
         if outputs is None:
-            # A read-only variable was updated by another step between our look and the call.
+            # A read-only variable was updated by another step between our look and the call,
+            # or the nodes turned out not to fit into one program.
             return self.run(inputs, step)
         if oks is not None:
             self._raise_failed_checks(np.asarray(oks), details)
@@ -254,7 +265,7 @@ class CompiledStage:
             keys = {
                 node: random_key(node, counters[i]) for i, node in enumerate(self.random_nodes)
             }
-            services = Services(state, rng=keys.__getitem__, check=check_for, traced=True)
+            services = Services(state, rng=keys.get, check=check_for, traced=True)
             run_nodes(self.nodes, env, services, self._snapshots)
             outputs = [env[edge] for edge in self.outputs]
             buffers = {id(value) for value in kept}
@@ -268,15 +279,22 @@ class CompiledStage:
 
     def _interpret(self, inputs: list[Any], step: Any) -> list[Any]:
         """Runs the stage's nodes one by one, without compiling the whole."""
-        env = {edge: jnp.asarray(value) for edge, value in zip(self.inputs, inputs, strict=True)}
+        env = {
+            edge: jax.tree.map(jnp.asarray, value)
+            for edge, value in zip(self.inputs, inputs, strict=True)
+        }
         for i in self._static:
             env[self.inputs[i]] = np.asarray(inputs[i])
         keys: dict[Node, Any] = {}
         if self.random_nodes:
             counters = step.random_counters(self.random_nodes)
             keys = {n: random_key(n, counters[i]) for i, n in enumerate(self.random_nodes)}
-        services = Services(StoredState(step.resources), rng=keys.__getitem__)
-        run_nodes(self.nodes, env, services, self._snapshots)
+        services = Services(StoredState(step.resources), rng=keys.get)
+        written_slots = self._variable_slots(step.resources)[2]
+        with contextlib.ExitStack() as locks:
+            for slot in written_slots:
+                locks.enter_context(slot.lock)
+            run_nodes(self.nodes, env, services, self._snapshots)
         return [env[edge] for edge in self.outputs]
 
     def _raise_failed_checks(self, oks: np.ndarray, details: list[Any]) -> None:
@@ -289,6 +307,24 @@ class CompiledStage:
             if not ok:
                 message = check.message(*values) if callable(check.message) else check.message
                 raise op_error(check.node, errors.InvalidArgumentError(None, None, message))
+
+
+def _static_edges(nodes: list[Node]) -> set[Edge]:
+    """Edges whose values must be known while the stage is traced.
+
+    A static input that is computed inside the stage folds, and what it is computed from must
+    be known in turn, back to the values that come from outside.
+    """
+    inside = set(nodes)
+    wanted = [node.inputs[i] for node in nodes for i in static_positions(node)]
+    static: set[Edge] = set()
+    while wanted:
+        edge = wanted.pop()
+        if edge not in static:
+            static.add(edge)
+            if edge.node in inside and edge.node.type not in SHAPE_QUERIES:
+                wanted.extend(edge.node.inputs)
+    return static
 
 
 def _is_embedded(edge: Edge) -> bool:
@@ -309,7 +345,5 @@ def random_key(node: Node, counter: Any) -> Any:
       counter: (salt, count): how often it ran in this session, and a salt that is zero for
         seeded nodes.
     """
-    seed = int(node.attrs.get("seed", 0)) & 0x7FFFFFFF
-    seed2 = int(node.attrs.get("seed2", 0)) & 0xFFFFFFFF
-    base = jax.random.key(seed << 32 | seed2)
-    return jax.random.fold_in(jax.random.fold_in(base, counter[0]), counter[1])
+    seed, seed2 = int(node.attrs.get("seed", 0)), int(node.attrs.get("seed2", 0))
+    return philox.make_key(philox.key_words(random_name(node), seed, seed2, counter))

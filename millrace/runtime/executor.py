@@ -17,6 +17,13 @@ from millrace.runtime.step import Step
 
 def run(plan: Plan, step: Step, feeds: Sequence[Any]) -> list[Any]:
     """Runs a whole plan in the calling thread and returns the results as NumPy arrays."""
+    values = run_values(plan, step, feeds)
+    step.wait_until_done()
+    return [host_value(value) for value in values]
+
+
+def run_values(plan: Plan, step: Step, feeds: Sequence[Any]) -> list[Any]:
+    """Runs a whole plan in the calling thread; the results stay where they are."""
     if plan.blocks:
         execution = Execution(plan, step)
         for i, value in enumerate(feeds):
@@ -28,8 +35,7 @@ def run(plan: Plan, step: Step, feeds: Sequence[Any]) -> list[Any]:
         for slot, value in zip(plan.argument_slots, feeds, strict=True):
             values[slot] = value
         _sweep(plan, step, values)
-    step.wait_until_done()
-    return [host_value(values[slot]) for slot in plan.result_slots]
+    return [values[slot] for slot in plan.result_slots]
 
 
 def _sweep(plan: Plan, step: Step, values: list[Any]) -> None:

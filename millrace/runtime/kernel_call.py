@@ -6,6 +6,7 @@ and running pure kernels on the host (strings).
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
@@ -13,8 +14,11 @@ import numpy as np
 
 from millrace.core import errors
 from millrace.graph.constant_value import check_now
+from millrace.ops.loop_lowering import NotCompilable
+from millrace.ops.tensor_array_value import TensorArrayValue, elementwise
 from millrace.ops.xla import jax, jnp
-from millrace.passes.node import Edge, Node, is_variable_edge, variable_of
+from millrace.passes.function_body import body_of, deciding_positions, slice_of
+from millrace.passes.node import Edge, Node, is_array_handle, is_variable_edge, variable_of
 from millrace.runtime.resources import ResourceStore, VariableSlot
 
 
@@ -64,6 +68,16 @@ class VariableRef:
         """Replaces the value."""
         self._state.write(self.node, value)
 
+    def is_initialized(self) -> bool:
+        """Whether there is a value; for host kernels only."""
+        assert isinstance(self._state, StoredState)
+        return self._state.slot(self.node).value is not None
+
+    def clear(self) -> None:
+        """Takes the value away; for host kernels only."""
+        assert isinstance(self._state, StoredState)
+        self._state.slot(self.node).value = None
+
 
 def variable_key(node: Node) -> tuple[str, str]:
     """(container, name) under which a variable is stored."""
@@ -93,11 +107,18 @@ class StoredState:
 
     def read(self, variable: Node) -> Any:
         """The current value; FailedPreconditionError when there is none."""
-        value = self.slot(variable).value
-        if value is None:
-            raise uninitialized(variable)
-        # A view of the buffer: XLA copies on write while somebody holds one.
-        return np.asarray(value)
+        slot = self.slot(variable)
+        while True:
+            value = slot.value
+            if value is None:
+                raise uninitialized(variable)
+            try:
+                # A view of the buffer: XLA copies on write while somebody holds one.
+                return np.asarray(value)
+            except RuntimeError:
+                # Another step updated the variable, and took the buffer, as we looked at it.
+                if slot.value is value:
+                    raise
 
     def write(self, variable: Node, value: Any) -> None:
         """Replaces the value."""
@@ -131,14 +152,112 @@ class Services:
             return node
         if name == "variable":
             return VariableRef(self.state, node)
+        if name == "invoke":
+            return Invoker(self, node)
         if name == "ctx":
             return self._ctx
         if name == "check":
             return check_now if on_host or self._check is None else self._check(node)
         if name == "rng":
-            assert self._rng is not None, f"{node.name}: no random state here"
-            return self._rng(node)
+            return None if self._rng is None else self._rng(node)
         raise AssertionError(name)
+
+
+class _Overridden:
+    """Variables of which some read as other values: those that are differentiated."""
+
+    def __init__(self, state: VariableState, values: dict[Node, Any]) -> None:
+        self._state = state
+        self._values = values
+
+    def read(self, variable: Node) -> Any:
+        if variable in self._values:
+            return self._values[variable]
+        return self._state.read(variable)
+
+    def write(self, variable: Node, value: Any) -> None:
+        self._state.write(variable, value)
+
+
+class Invoker:
+    """Runs the bodies of the functions that `node` calls, in place."""
+
+    def __init__(
+        self, services: Services, node: Node, overrides: dict[Node, Any] | None = None
+    ) -> None:
+        self._services = services
+        self._node = node
+        self._overrides = overrides
+
+    def overriding(self, overrides: dict[Node, Any]) -> Invoker:
+        """The same, but inside, these variables read as the given values."""
+        return Invoker(self._services, self._node, overrides)
+
+    def deciding_positions(self, condition: Any, body: Any) -> set[int] | None:
+        """See `function_body.deciding_positions`."""
+        return deciding_positions(body_of(self._node, condition), body_of(self._node, body))
+
+    def __call__(
+        self,
+        function: Any,
+        args: list[Any],
+        key: Any = None,
+        only: list[int] | None = None,
+    ) -> tuple[list[Any], Any]:
+        """Runs one body.
+
+        Args:
+          function: The function.
+          args: Values of its arguments.
+          key: A random key that all random ops inside derive theirs from.
+          only: Positions of the outputs that are wanted; None for all.
+
+        Returns:
+          The outputs (None for those not wanted), and whether all checks inside hold.
+        """
+        program = body_of(self._node, function)
+        env: dict[Edge, Any] = dict(zip(program.arguments, args, strict=True))
+        holds: list[Any] = []
+
+        def check_for(inner: Node) -> Callable[..., None]:
+            def check(ok: Any, message: Any, *values: Any) -> None:
+                if isinstance(ok, jax.Array):
+                    holds.append(jnp.all(ok))
+                else:
+                    check_now(ok, message, *values)
+
+            return check
+
+        def key_of(inner: Node) -> Any:
+            seeds = f"{inner.name} {inner.attrs.get('seed', 0)} {inner.attrs.get('seed2', 0)}"
+            return jax.random.fold_in(key, zlib.crc32(seeds.encode()))
+
+        services = self._services
+        state: VariableState = services.state
+        if self._overrides:
+            state = _Overridden(state, self._overrides)
+        inner_services = Services(
+            state, rng=key_of, check=check_for, ctx=services._ctx, traced=services.traced
+        )
+        nodes = program.nodes
+        wanted = range(len(program.results)) if only is None else only
+        if only is not None:
+            nodes = slice_of(program, [program.results[i] for i in only])
+        run_nodes(nodes, env, inner_services)
+        outputs: list[Any] = [None] * len(program.results)
+        for i in wanted:
+            outputs[i] = _result(program.results[i], env, state)
+        return outputs, (jnp.all(jnp.stack(holds)) if holds else True)
+
+
+def _result(edge: Edge, env: dict[Edge, Any], state: VariableState) -> Any:
+    if edge in env:
+        return env[edge]
+    if edge.node.type == "Const":
+        return edge.node.attrs["value"]
+    variable = variable_of(edge)
+    assert variable is not None, edge
+    return VariableRef(state, variable)
 
 
 def gather_inputs(node: Node, env: dict[Edge, Any], services: Services) -> list[Any]:
@@ -146,14 +265,18 @@ def gather_inputs(node: Node, env: dict[Edge, Any], services: Services) -> list[
     wants_ref = _reference_positions(node)
     inputs: list[Any] = []
     for i, edge in enumerate(node.inputs):
-        if is_variable_edge(edge):
+        if is_array_handle(edge):
+            inputs.append(None)  # the array's value is its flow
+        elif is_variable_edge(edge):
             variable = variable_of(edge)
             if variable is None:
                 raise errors.UnimplementedError(
                     None, node.source, f"{edge.name} may be one of several variables"
                 )
             ref = VariableRef(services.state, variable)
-            inputs.append(ref if i in wants_ref else ref.read())
+            # A resource handle stays one, whatever the argument is declared as.
+            by_identity = i in wants_ref or edge.dtype.name == "resource"
+            inputs.append(ref if by_identity else ref.read())
         elif edge.node.type == "Const":
             inputs.append(env[edge] if edge in env else edge.node.attrs["value"])
         else:
@@ -182,11 +305,20 @@ def call(node: Node, inputs: list[Any], services: Services) -> list[Any]:
       OpError: What the kernel raised, as TensorFlow's class, with the op's name and origin.
     """
     definition = node.definition
-    on_host = not any(
-        isinstance(value, jax.Array) or (services.traced and isinstance(value, VariableRef))
-        for group in inputs
-        for value in (group if isinstance(group, list) else (group,))
-    )
+    on_host = True
+    has_array = False
+    for value in inputs:
+        if isinstance(value, jax.Array) or (services.traced and isinstance(value, VariableRef)):
+            on_host = False
+        elif isinstance(value, TensorArrayValue):
+            has_array = True
+            on_host = on_host and not any(
+                isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(value)
+            )
+    if has_array:
+        result = elementwise(node.type, inputs)
+        if result is not NotImplemented:
+            return [result]
     keywords = {name: node.attrs[name] for name in definition.kernel_attrs}
     for special in definition.specials:
         keywords[special] = services.special(special, node, on_host)
@@ -199,6 +331,8 @@ def call(node: Node, inputs: list[Any], services: Services) -> list[Any]:
                 result = definition.kernel(*arguments, **keywords)
         else:
             result = definition.kernel(*arguments, **keywords)
+    except NotCompilable:
+        raise
     except Exception as error:
         raise op_error(node, error) from error
     return result if definition.kind == "blocking" else flatten_outputs(node, result)
@@ -222,7 +356,7 @@ def flatten_outputs(node: Node, result: Any) -> list[Any]:
 
 
 def _typed(value: Any, dtype: Any) -> Any:
-    if isinstance(value, VariableRef):
+    if isinstance(value, VariableRef | TensorArrayValue):
         return value
     wanted = dtype.base_dtype.as_numpy_dtype
     if isinstance(value, jax.Array):

@@ -6,43 +6,150 @@ threads at once: it holds no state of a step.
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
 
 
-from millrace.ops.xla import jnp
+from millrace.ops.tensor_array_value import TensorArrayValue
+from millrace.ops.xla import jax, jnp
 from millrace.passes import schedule
-from millrace.passes.node import Edge, Node, Program, is_variable_edge, variable_of
-from millrace.runtime.compiled_stage import MAX_EMBEDDED_BYTES, CompiledStage
-from millrace.runtime.kernel_call import Services, StoredState, call, gather_inputs
+from millrace.passes.constants import detach_constants
+from millrace.passes.function_body import (
+    FIRST_ARGUMENT,
+    LOOPS,
+    body_of,
+    forward_type,
+    functions_of,
+    has_fixed_length,
+    loop_functions,
+)
+from millrace.passes.node import (
+    Edge,
+    Node,
+    Program,
+    is_array_handle,
+    is_variable_edge,
+    variable_of,
+)
+from millrace.runtime.compiled_stage import (
+    MAX_EMBEDDED_BYTES,
+    CompiledStage,
+    VariableUse,
+    random_key,
+)
+from millrace.runtime.function_stage import function_stage
+from millrace.runtime.kernel_call import (
+    Services,
+    StoredState,
+    VariableRef,
+    call,
+    gather_inputs,
+    variable_key,
+)
 
 _NOT_IN_XLA = frozenset(("string", "variant", "resource"))
 
 
-def can_compile(node: Node) -> bool:
-    """Whether a node may be part of an XLA program."""
-    if not node.definition.is_pure:
+def can_compile(node: Node, folded: dict[Edge, bool]) -> bool:
+    """Whether a node may be part of an XLA program.
+
+    A host kernel may when its inputs are known while the program is traced.
+
+    Args:
+      node: The node.
+      folded: What is known already of `schedule.is_folded`; grows.
+    """
+    if not node.definition.is_pure and not (
+        node.definition.is_foldable
+        and node.inputs
+        and all(schedule.is_folded(edge, folded) for edge in node.inputs)
+    ):
         return False
     for edge in node.inputs:
+        if is_array_handle(edge):
+            if edge.node.attrs["dynamic_size"]:
+                # It grows as it is written: positions must be there to be looked at.
+                return False
+            continue
         base = edge.dtype.base_dtype.name
-        if base in _NOT_IN_XLA and not (base == "resource" and variable_of(edge) is not None):
+        if base == "resource" and (variable := variable_of(edge)) is not None:
+            base = variable.attrs["dtype"].name
+        if base in _NOT_IN_XLA:
             return False
     for i, dtype in enumerate(node.output_types):
         name = dtype.base_dtype.name
-        if name in _NOT_IN_XLA and not (name == "resource" and variable_of(Edge(node, i))):
+        if name in _NOT_IN_XLA and not (
+            name == "resource"
+            and (variable_of(Edge(node, i)) is not None or is_array_handle(Edge(node, i)))
+        ):
             return False
+    return not functions_of(node) or _body_can_compile(node, folded)
+
+
+def _body_can_compile(node: Node, folded: dict[Edge, bool]) -> bool:
+    """Whether a conditional or loop can be part of an XLA program.
+
+    Its bodies must be pure and leave variables alone; a loop must keep its variables' shapes,
+    and for its gradient the number of iterations must be known while tracing.
+    """
+    if forward_type(node) in LOOPS:
+        prefix = "_forward_" if node.type == "VectorJacobianProduct" else ""
+        if node.attrs.get(f"{prefix}_shapes_vary", False):
+            return False
+        if node.type == "VectorJacobianProduct" and not has_fixed_length(node):
+            return False
+    for function in functions_of(node):
+        body = body_of(node, function)
+        known = _folded_arguments(node, function, body, folded)
+        for inner in body.nodes:
+            if (
+                not can_compile(inner, known)
+                or schedule.writes_state(inner)
+                or inner.type == "Assert"
+                or any(
+                    not schedule.is_folded(inner.inputs[i], known)
+                    for i in schedule.static_positions(inner)
+                )
+            ):
+                return False
     return True
+
+
+def _folded_arguments(
+    node: Node, function: Any, body: Program, folded: dict[Edge, bool]
+) -> dict[Edge, bool]:
+    """Which arguments of a body are known while tracing: those that the caller knows.
+
+    In a loop that holds only for what every iteration hands on unchanged.
+    """
+    first = FIRST_ARGUMENT[forward_type(node)]
+    loops = forward_type(node) in LOOPS
+    unchanged = [True] * len(body.arguments)
+    if loops:
+        outputs = loop_functions(node)[1].outputs
+        inputs = loop_functions(node)[1].inputs
+        unchanged = [o is i for o, i in zip(outputs, inputs, strict=True)]
+    return {
+        edge: unchanged[i] and schedule.is_folded(node.inputs[first + i], folded)
+        for i, edge in enumerate(body.arguments)
+    }
 
 
 class HostStage:
     """One node that runs in Python, on NumPy arrays."""
 
-    def __init__(self, node: Node, blocking: bool) -> None:
+    def __init__(self, node: Node, blocking: bool, wanted: set[Edge]) -> None:
         self.node = node
         self.nodes = [node]
         self.blocking = blocking
         self.outputs = [Edge(node, i) for i in range(len(node.output_types))]
+        #: Reference outputs whose value right after the kernel is wanted.
+        self._snapshots = [
+            edge.index for edge in self.outputs if edge.dtype._is_ref_dtype and edge in wanted
+        ]
+        self._written = VariableUse([node], frozenset()).written
         self.inputs = [
             edge for edge in dict.fromkeys(node.inputs) if not is_variable_edge(edge)
         ]
@@ -54,12 +161,26 @@ class HostStage:
 
     def run(self, inputs: list[Any], step: Any) -> Any:
         """Runs the kernel; a blocking one may return a Deferred of its outputs."""
-        services = Services(StoredState(step.resources), ctx=step)
+        services = Services(
+            StoredState(step.resources),
+            rng=lambda node: random_key(node, step.random_counters([node])[0]),
+            ctx=step,
+        )
         env = {
-            edge: value if type(value) is np.ndarray else np.asarray(value)
+            edge: value if type(value) is np.ndarray else jax.tree.map(np.asarray, value)
             for edge, value in zip(self.inputs, inputs, strict=True)
         }
-        return call(self.node, gather_inputs(self.node, env, services), services)
+        if not self._written and not self._snapshots:
+            return call(self.node, gather_inputs(self.node, env, services), services)
+        slots = [step.resources.variable(*variable_key(v)) for v in self._written]
+        with contextlib.ExitStack() as locks:
+            for slot in sorted(slots, key=lambda s: s.serial):
+                locks.enter_context(slot.lock)
+            outputs = call(self.node, gather_inputs(self.node, env, services), services)
+            for i in self._snapshots:
+                if isinstance(outputs[i], VariableRef):
+                    outputs[i] = outputs[i].read()
+        return outputs
 
 
 class Plan:
@@ -73,9 +194,12 @@ class Plan:
     """
 
     def __init__(self, program: Program, *, late_arguments: bool = False) -> None:
-        _detach_constants(program)
+        detach_constants(program)
         program.nodes = schedule.topological_order(program.nodes)
-        grouped = schedule.stages(program, can_compile, late_arguments=late_arguments)
+        folded: dict[Edge, bool] = {}
+        grouped = schedule.stages(
+            program, lambda node: can_compile(node, folded), late_arguments=late_arguments
+        )
         self.stages: list[Any] = []
         self._slots: dict[Edge, int] = {}
         self.constants: list[tuple[int, Any]] = []
@@ -89,8 +213,10 @@ class Plan:
                     if Edge(node, k) in outside
                 ]
                 self.stages.append(CompiledStage(stage.nodes, wanted, f"stage_{i}"))
+            elif functions_of(stage.nodes[0]):
+                self.stages.append(function_stage(stage.nodes[0], Plan))
             else:
-                self.stages.append(HostStage(stage.nodes[0], stage.blocking))
+                self.stages.append(HostStage(stage.nodes[0], stage.blocking, outside))
         self.argument_slots = [self._slot(edge) for edge in program.arguments]
         self.stage_inputs = [[self._slot(e) for e in stage.inputs] for stage in self.stages]
         self.stage_outputs = [[self._slot(e) for e in stage.outputs] for stage in self.stages]
@@ -162,36 +288,9 @@ class Plan:
         return values
 
 
-def _detach_constants(program: Program) -> None:
-    """Takes Const nodes out of the node list: their values are in their attributes.
-
-    What a constant waited for, its consumers wait for.
-    """
-    def controls_behind(node: Node, seen: set[Node]) -> list[Node]:
-        found: list[Node] = []
-        for control in node.controls:
-            if control.type != "Const":
-                found.append(control)
-            elif control not in seen:
-                seen.add(control)
-                found.extend(controls_behind(control, seen))
-        return found
-
-    kept = [node for node in program.nodes if node.type != "Const"]
-    for node in kept:
-        seen: set[Node] = set()
-        controls = controls_behind(node, seen)
-        for edge in node.inputs:
-            if edge.node.type == "Const" and edge.node.controls:
-                controls.extend(controls_behind(edge.node, seen))
-        node.controls = list(dict.fromkeys(controls))
-    program.nodes = kept
-
-
 def host_value(value: Any) -> Any:
-    """A result as a NumPy array of the caller's own."""
-    if type(value) is np.ndarray:
-        return value.copy()
-    return np.array(value)
-
-
+    """A result as a NumPy array of the caller's own; a scalar (or bytes) for rank 0."""
+    if isinstance(value, TensorArrayValue):
+        return np.float32(0)  # a flow, seen from outside, is just a number
+    array = value.copy() if type(value) is np.ndarray else np.array(value)
+    return array if array.ndim else array[()]

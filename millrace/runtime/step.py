@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from millrace.passes.function_body import bodies_of, random_name
 from millrace.passes.node import Node
 from millrace.runtime.cancellation import Cancellation
 from millrace.runtime.resources import ResourceStore
@@ -31,17 +32,13 @@ class SessionState:
         #: Free for host kernels: state by node name that lives as long as the session.
         self.kernel_state: dict[str, Any] = {}
 
-    def random_counters(self, nodes: list[Node]) -> np.ndarray:
-        """A (salt, count) row a node; every call counts once more."""
-        rows = np.empty((len(nodes), 2), np.uint32)
+    def count_random(self, node: Node) -> tuple[int, int]:
+        """(salt, count) for one more execution of a random node."""
+        name = random_name(node)
         with self._lock:
-            for row, node in zip(rows, nodes, strict=True):
-                count = self._counts.get(node.name, 0)
-                self._counts[node.name] = count + 1
-                seeded = node.attrs.get("seed", 0) or node.attrs.get("seed2", 0)
-                row[0] = 0 if seeded else self._salt
-                row[1] = count & 0xFFFFFFFF
-        return rows
+            count = self._counts.get(name, 0)
+            self._counts[name] = count + 1
+        return 0 if _is_seeded(node) else self._salt, count & 0xFFFFFFFF
 
     def state_of(self, node: Node, create: Any) -> Any:
         """The session-long state of a host kernel, made by `create` the first time."""
@@ -49,6 +46,13 @@ class SessionState:
             if node.name not in self.kernel_state:
                 self.kernel_state[node.name] = create()
             return self.kernel_state[node.name]
+
+
+def _is_seeded(node: Node) -> bool:
+    """Whether the node, or something in the functions that it calls, has a seed."""
+    if node.attrs.get("seed", 0) or node.attrs.get("seed2", 0):
+        return True
+    return any(_is_seeded(inner) for body in bodies_of(node) for inner in body.nodes)
 
 
 class Step:
@@ -63,6 +67,8 @@ class Step:
     """
 
     __slots__ = (
+        "_counted",
+        "_runner",
         "cancellation",
         "deadline",
         "events",
@@ -72,14 +78,27 @@ class Step:
         "xla_calls",
     )
 
-    def __init__(self, session: SessionState, *, trace: bool = False, timeout: float | None = None):
+    def __init__(
+        self,
+        session: SessionState,
+        runner: Any,
+        *,
+        trace: bool = False,
+        timeout: float | None = None,
+    ) -> None:
         self.session = session
         self.resources = session.resources
         self.cancellation = Cancellation()
         self.xla_calls = 0
+        self._runner = runner
+        self._counted: dict[str, tuple[int, int]] = {}
         self.last_output: Any = None
         self.events: list[Any] | None = [] if trace else None
         self.deadline = None if timeout is None else time.monotonic() + timeout
+
+    def run_plan(self, plan: Any, args: list[Any]) -> list[Any]:
+        """Runs the plan of a function's body as part of this step; values stay where they are."""
+        return self._runner(plan, self, args)  # type: ignore[no-any-return]
 
     def wait_until_done(self) -> None:
         """Waits for the XLA program that was dispatched last.
@@ -94,6 +113,17 @@ class Step:
                 # The buffer was donated to a later step: then its work is done or follows.
                 return
 
+    def forget_random(self) -> None:
+        """Lets random nodes count again: the next iteration of a loop draws anew."""
+        self._counted.clear()
+
     def random_counters(self, nodes: list[Node]) -> np.ndarray:
-        """See `SessionState.random_counters`."""
-        return self.session.random_counters(nodes)
+        """A (salt, count) row a node; a node counts once in a step."""
+        rows = np.empty((len(nodes), 2), np.uint32)
+        for row, node in zip(rows, nodes, strict=True):
+            name = random_name(node)
+            counted = self._counted.get(name)
+            if counted is None:
+                counted = self._counted[name] = self.session.count_random(node)
+            row[:] = counted
+        return rows

@@ -1,0 +1,196 @@
+"""The run-time value of a TensorArray: what travels along its flow edges.
+
+A value is never changed: a write gives a new one, so loops can carry it and JAX can
+differentiate through it. Elements are kept apart while they are written at known positions,
+and become one buffer when a position is only known inside the XLA program.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from millrace.ops.xla import jax, jnp
+
+
+@jax.tree_util.register_pytree_node_class
+class TensorArrayValue:
+    """Elements of a TensorArray.
+
+    Invariant: exactly one of `items` (a list with None for what was not written) and
+    `buffer` (all elements stacked) is not None.
+    """
+
+    __slots__ = ("buffer", "dtype", "element_shape", "items")
+
+    def __init__(
+        self,
+        dtype: Any,
+        items: list[Any] | None = None,
+        buffer: Any = None,
+        element_shape: tuple[int, ...] | None = None,
+    ) -> None:
+        self.dtype = dtype
+        self.items = items
+        self.buffer = buffer
+        #: The shape of an element where it was declared in full.
+        self.element_shape = element_shape
+
+    def tree_flatten(self) -> tuple[Any, Any]:
+        """For JAX: the arrays inside."""
+        return (self.items, self.buffer), (self.dtype, self.element_shape)
+
+    @classmethod
+    def tree_unflatten(cls, auxiliary: Any, children: Any) -> TensorArrayValue:
+        """For JAX: the inverse of `tree_flatten`."""
+        return cls(auxiliary[0], children[0], children[1], auxiliary[1])
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        if self.items is not None:
+            return len(self.items)
+        return int(self.buffer.shape[0])
+
+    def _element_shape(self) -> tuple[int, ...]:
+        if self.element_shape is not None:
+            return self.element_shape
+        for item in self.items or ():
+            if item is not None:
+                return tuple(item.shape)
+        raise ValueError(
+            "TensorArray: no element was written and element_shape is not fully defined, so the "
+            "shape of the elements is not known"
+        )
+
+    def stacked(self, xp: Any = jnp) -> Any:
+        """All elements as one array; zeros for those that were not written."""
+        if self.buffer is not None:
+            return self.buffer
+        assert self.items is not None
+        shape = self._element_shape() if (self.items or self.element_shape is not None) else ()
+        if not self.items:
+            return xp.zeros((0, *shape), self.dtype)
+        zero = None
+        parts = []
+        for item in self.items:
+            if item is None:
+                zero = xp.zeros(shape, self.dtype) if zero is None else zero
+                item = zero
+            elif tuple(item.shape) != shape:
+                raise ValueError(
+                    "TensorArray has inconsistent shapes. An element has shape: "
+                    f"{list(shape)} but another has shape: {list(item.shape)}"
+                )
+            parts.append(item)
+        return xp.stack(parts)
+
+    def with_buffer(self) -> TensorArrayValue:
+        """The same elements as one buffer."""
+        if self.buffer is not None:
+            return self
+        return TensorArrayValue(self.dtype, None, self.stacked(), self.element_shape)
+
+    def write(self, index: Any, value: Any, dynamic_size: bool) -> TensorArrayValue:
+        """With `value` at position `index`."""
+        if isinstance(index, jax.core.Tracer):
+            base = self.buffer
+            if base is None:
+                shape = self.element_shape
+                if shape is None:
+                    written = next((i for i in self.items or () if i is not None), value)
+                    shape = tuple(written.shape)
+                base = TensorArrayValue(self.dtype, self.items, None, tuple(shape)).stacked()
+            return TensorArrayValue(
+                self.dtype, None, base.at[index].set(value), self.element_shape
+            )
+        position = int(index)
+        if position < 0 or (position >= self.size and not dynamic_size):
+            raise ValueError(
+                f"Tried to write to index {position} but array is not resizeable and size is: "
+                f"{self.size}"
+            )
+        if self.buffer is not None and position < self.size:
+            if isinstance(self.buffer, np.ndarray) and not isinstance(value, jax.Array):
+                buffer = self.buffer.copy()
+                buffer[position] = value
+            else:
+                buffer = jnp.asarray(self.buffer).at[position].set(value)
+            return TensorArrayValue(self.dtype, None, buffer, self.element_shape)
+        items = self._as_items()
+        items.extend([None] * (position + 1 - len(items)))
+        if items[position] is not None:
+            raise ValueError(
+                f"Could not write to TensorArray index {position} because it has already been "
+                "written to."
+            )
+        items[position] = value
+        return TensorArrayValue(self.dtype, items, None, self.element_shape)
+
+    def _as_items(self) -> list[Any]:
+        if self.items is not None:
+            return list(self.items)
+        return [self.buffer[i] for i in range(self.size)]
+
+    def read(self, index: Any, xp: Any) -> Any:
+        """The element at `index`."""
+        if isinstance(index, jax.core.Tracer):
+            buffer = self.stacked()
+            return jax.lax.dynamic_index_in_dim(buffer, index, 0, keepdims=False)
+        position = int(index)
+        if not 0 <= position < self.size:
+            raise ValueError(
+                f"Tried to read from index {position} but array size is: {self.size}"
+            )
+        if self.buffer is not None:
+            return self.buffer[position]
+        assert self.items is not None
+        item = self.items[position]
+        if item is None:
+            if self.element_shape is None:
+                raise ValueError(
+                    f"Could not read from TensorArray index {position}. Furthermore, the element "
+                    "shape is not fully defined. It is possible you are working with a resizeable "
+                    "TensorArray and stop_gradients is not allowing the gradients to be written."
+                )
+            return xp.zeros(self.element_shape, self.dtype)
+        return item
+
+
+def add(values: list[Any]) -> Any:
+    """The sum of TensorArray values (gradients that meet at a flow); None counts as zero."""
+    arrays = [v for v in values if isinstance(v, TensorArrayValue)]
+    total = arrays[0]
+    for value in arrays[1:]:
+        if total.items is not None and value.items is not None:
+            items = [
+                b if a is None else a if b is None else a + b
+                for a, b in zip(total.items, value.items, strict=True)
+            ]
+            total = TensorArrayValue(total.dtype, items, None, total.element_shape)
+        elif _is_blank(total):
+            total = value
+        elif not _is_blank(value):
+            summed = total.stacked() + value.stacked()
+            total = TensorArrayValue(total.dtype, None, summed, total.element_shape)
+    return total
+
+
+def _is_blank(value: TensorArrayValue) -> bool:
+    return value.items is not None and all(item is None for item in value.items)
+
+
+def elementwise(op_type: str, inputs: list[Any]) -> Any:
+    """What an ordinary op does to a flow, or NotImplemented."""
+    flat = [v for group in inputs for v in (group if isinstance(group, list) else [group])]
+    if op_type in ("AddN", "AddV2", "Add"):
+        return add(flat)
+    if op_type in ("Identity", "StopGradient", "PreventGradient"):
+        return flat[0]
+    if op_type == "ZerosLike":
+        value = flat[0]
+        return TensorArrayValue(
+            value.dtype, [None] * value.size, None, value.element_shape
+        ) if value.items is not None else jax.tree.map(jnp.zeros_like, value)
+    return NotImplemented
