@@ -1,1 +1,136 @@
-"""Millrace: Distributed TensorFlow 1.x on JAX and XLA."""
+"""Millrace: Distributed TensorFlow 1.x on XLA. ``import millrace as tf``.
+
+This package is a facade: everything in it is re-exported from the folders below.
+"""
+
+# ruff: noqa: F403
+
+from millrace.client.session import InteractiveSession, Session
+from millrace.core.config import (
+    AttrValue,
+    ConfigProto,
+    Event,
+    GPUOptions,
+    GraphDef,
+    GraphOptions,
+    MetaGraphDef,
+    NodeDef,
+    OptimizerOptions,
+    RunMetadata,
+    RunOptions,
+    SessionLog,
+    Summary,
+)
+from millrace.core.device_spec import DeviceSpec
+from millrace.core.dtypes import (
+    DType,
+    as_dtype,
+    bfloat16,
+    bool,
+    complex64,
+    complex128,
+    double,
+    float16,
+    float32,
+    float64,
+    half,
+    int8,
+    int16,
+    int32,
+    int64,
+    qint8,
+    qint16,
+    qint32,
+    quint8,
+    quint16,
+    resource,
+    string,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+    variant,
+)
+from millrace.core.tensor_shape import Dimension, TensorShape
+from millrace.graph.constant_value import constant_value as get_static_value
+from millrace.graph.convert import (
+    convert_to_tensor,
+    register_tensor_conversion_function,
+)
+from millrace.graph.defaults import (
+    add_to_collection,
+    add_to_collections,
+    colocate_with,
+    container,
+    control_dependencies,
+    device,
+    get_collection,
+    get_collection_ref,
+    get_default_graph,
+    get_default_session,
+    name_scope,
+    op_scope,
+    reset_default_graph,
+)
+from millrace.graph.graph import (
+    GRAPH_DEF_VERSION,
+    GRAPH_DEF_VERSION_MIN_CONSUMER,
+    GRAPH_DEF_VERSION_MIN_PRODUCER,
+    Graph,
+)
+from millrace.graph.import_graph_def import import_graph_def
+from millrace.graph.keys import GraphKeys
+from millrace.graph.operation import Operation
+from millrace.graph.registry import RegisterGradient
+from millrace.graph.registry import no_gradient as NoGradient
+from millrace.graph.registry import no_gradient as NotDifferentiable
+from millrace.graph.slices import (
+    IndexedSlices,
+    IndexedSlicesValue,
+    SparseTensor,
+    SparseTensorValue,
+    convert_to_tensor_or_indexed_slices,
+    convert_to_tensor_or_sparse_tensor,
+)
+from millrace.graph.tensor import Tensor
+from millrace.ops.accumulators import *
+from millrace.ops.arithmetic import *
+from millrace.ops.array import *
+from millrace.ops.array_fill import *
+from millrace.ops.array_gather import *
+from millrace.ops.array_identity import *
+from millrace.ops.array_join import *
+from millrace.ops.array_layout import *
+from millrace.ops.array_shape import *
+from millrace.ops.array_slicing import *
+from millrace.ops.checks import *
+from millrace.ops.complex_numbers import *
+from millrace.ops.frames import *
+from millrace.ops.cast import *
+from millrace.ops.clip import *
+from millrace.ops.comparison import *
+from millrace.ops.constant import *
+from millrace.ops.control_flow import *
+from millrace.ops.elementwise import *
+from millrace.ops.functional import *
+from millrace.ops.gradients import *
+from millrace.ops.initializers import *
+from millrace.ops.io import *
+from millrace.ops.linear_algebra import *
+from millrace.ops.logging_ops import *
+from millrace.ops.lookup import *
+from millrace.ops.numeric import *
+from millrace.ops.parsing import *
+from millrace.ops.partitioners import *
+from millrace.ops.py_func import *
+from millrace.ops.queues import *
+from millrace.ops.random import *
+from millrace.ops.reduction import *
+from millrace.ops.segment import *
+from millrace.ops.sparse import *
+from millrace.ops.staging import *
+from millrace.ops.strings import *
+from millrace.ops.tensor_array import *
+from millrace.ops.variable_scope import *
+from millrace.ops.variables import *
+from millrace import random

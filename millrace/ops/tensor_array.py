@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,15 @@ from millrace.ops.tensor_array_value import TensorArrayValue
 __all__ = ["TensorArray"]
 
 
+class ArrayHandle(NamedTuple):
+    """What a handle tells of its array, where it is a value (in graphs with frames)."""
+
+    size: int
+    dtype: Any
+    element_shape: tuple[int, ...] | None
+    dynamic_size: bool
+
+
 @op(
     "TensorArrayV3(size: int32) -> (handle: resource, flow: float32) where dtype: type; "
     "element_shape: shape = ?; dynamic_size: bool = false; clear_after_read: bool = true; "
@@ -30,11 +39,13 @@ __all__ = ["TensorArray"]
     static=("size",),
     stateful=True,
 )
-def TensorArrayV3(size: Any, *, dtype: Any, element_shape: Any) -> Any:
+def TensorArrayV3(size: Any, *, dtype: Any, element_shape: Any, dynamic_size: bool) -> Any:
     """A new array; the flow is its value."""
     shape = tuple(element_shape.as_list()) if element_shape.is_fully_defined() else None
     value = TensorArrayValue(dtype.as_numpy_dtype, [None] * int(size), None, shape)
-    return np.zeros((), object), value
+    handle = np.empty((), object)
+    handle[()] = ArrayHandle(int(size), dtype.as_numpy_dtype, shape, dynamic_size)
+    return handle, value
 
 
 @op(
@@ -46,16 +57,15 @@ def TensorArrayV3(size: Any, *, dtype: Any, element_shape: Any) -> Any:
 )
 def TensorArrayWriteV3(handle: Any, index: Any, value: Any, flow_in: Any, *, xp: Any, node: Any) -> Any:
     """The array with one more element."""
-    return flow_in.write(index, value, _is_dynamic(node))
+    return flow_in.write(index, value, _is_dynamic(handle, node))
 
 
-def _is_dynamic(node: Any) -> bool:
+def _is_dynamic(handle: Any, node: Any) -> bool:
     """Whether the array behind the node's handle may grow."""
+    if handle is not None:
+        return bool(handle[()].dynamic_size)
     inputs = getattr(node, "inputs", None)
-    if not inputs:
-        return False
-    source = inputs[0].node if hasattr(inputs[0], "node") else inputs[0].op
-    return bool(source.attrs.get("dynamic_size", False))
+    return bool(inputs) and bool(inputs[0].node.attrs.get("dynamic_size", False))
 
 
 @op(
@@ -112,12 +122,12 @@ def TensorArrayScatterV3(handle: Any, indices: Any, value: Any, flow_in: Any, *,
         blank
         and isinstance(indices, np.ndarray)
         and np.array_equal(indices, np.arange(value.shape[0]))
-        and (value.shape[0] == flow_in.size or _is_dynamic(node))
+        and (value.shape[0] == flow_in.size or _is_dynamic(handle, node))
     ):
-        return TensorArrayValue(flow_in.dtype, None, value, flow_in.element_shape)
+        return flow_in._with(None, value)
     result = flow_in
     for i in range(value.shape[0]):
-        result = result.write(indices[i], value[i], _is_dynamic(node))
+        result = result.write(indices[i], value[i], _is_dynamic(handle, node))
     return result
 
 

@@ -22,7 +22,7 @@ class TensorArrayValue:
     `buffer` (all elements stacked) is not None.
     """
 
-    __slots__ = ("buffer", "dtype", "element_shape", "items")
+    __slots__ = ("buffer", "dtype", "element_shape", "is_gradient", "items")
 
     def __init__(
         self,
@@ -30,21 +30,31 @@ class TensorArrayValue:
         items: list[Any] | None = None,
         buffer: Any = None,
         element_shape: tuple[int, ...] | None = None,
+        is_gradient: bool = False,
     ) -> None:
         self.dtype = dtype
         self.items = items
         self.buffer = buffer
         #: The shape of an element where it was declared in full.
         self.element_shape = element_shape
+        #: Whether writes add up instead of being made once.
+        self.is_gradient = is_gradient
+
+    def _with(self, items: list[Any] | None, buffer: Any) -> TensorArrayValue:
+        return TensorArrayValue(self.dtype, items, buffer, self.element_shape, self.is_gradient)
 
     def tree_flatten(self) -> tuple[Any, Any]:
         """For JAX: the arrays inside."""
-        return (self.items, self.buffer), (self.dtype, self.element_shape)
+        return (self.items, self.buffer), (
+            self.dtype,
+            self.element_shape,
+            self.is_gradient,
+        )
 
     @classmethod
     def tree_unflatten(cls, auxiliary: Any, children: Any) -> TensorArrayValue:
         """For JAX: the inverse of `tree_flatten`."""
-        return cls(auxiliary[0], children[0], children[1], auxiliary[1])
+        return cls(auxiliary[0], children[0], children[1], *auxiliary[1:])
 
     @property
     def size(self) -> int:
@@ -90,7 +100,7 @@ class TensorArrayValue:
         """The same elements as one buffer."""
         if self.buffer is not None:
             return self
-        return TensorArrayValue(self.dtype, None, self.stacked(), self.element_shape)
+        return self._with(None, self.stacked())
 
     def write(self, index: Any, value: Any, dynamic_size: bool) -> TensorArrayValue:
         """With `value` at position `index`."""
@@ -102,9 +112,8 @@ class TensorArrayValue:
                     written = next((i for i in self.items or () if i is not None), value)
                     shape = tuple(written.shape)
                 base = TensorArrayValue(self.dtype, self.items, None, tuple(shape)).stacked()
-            return TensorArrayValue(
-                self.dtype, None, base.at[index].set(value), self.element_shape
-            )
+            place = base.at[index]
+            return self._with(None, place.add(value) if self.is_gradient else place.set(value))
         position = int(index)
         if position < 0 or (position >= self.size and not dynamic_size):
             raise ValueError(
@@ -112,21 +121,25 @@ class TensorArrayValue:
                 f"{self.size}"
             )
         if self.buffer is not None and position < self.size:
+            if self.is_gradient:
+                value = self.buffer[position] + value
             if isinstance(self.buffer, np.ndarray) and not isinstance(value, jax.Array):
                 buffer = self.buffer.copy()
                 buffer[position] = value
             else:
                 buffer = jnp.asarray(self.buffer).at[position].set(value)
-            return TensorArrayValue(self.dtype, None, buffer, self.element_shape)
+            return self._with(None, buffer)
         items = self._as_items()
         items.extend([None] * (position + 1 - len(items)))
-        if items[position] is not None:
+        if items[position] is not None and self.is_gradient:
+            value = items[position] + value
+        elif items[position] is not None:
             raise ValueError(
                 f"Could not write to TensorArray index {position} because it has already been "
                 "written to."
             )
         items[position] = value
-        return TensorArrayValue(self.dtype, items, None, self.element_shape)
+        return self._with(items, None)
 
     def _as_items(self) -> list[Any]:
         if self.items is not None:
@@ -161,19 +174,21 @@ class TensorArrayValue:
 def add(values: list[Any]) -> Any:
     """The sum of TensorArray values (gradients that meet at a flow); None counts as zero."""
     arrays = [v for v in values if isinstance(v, TensorArrayValue)]
-    total = arrays[0]
+    # The sum of gradients is a gradient, even when one of the parts is a plain zero.
+    total = next((v for v in arrays if v.is_gradient), arrays[0])
+    arrays.remove(total)
+    arrays.insert(0, total)
     for value in arrays[1:]:
         if total.items is not None and value.items is not None:
             items = [
                 b if a is None else a if b is None else a + b
                 for a, b in zip(total.items, value.items, strict=True)
             ]
-            total = TensorArrayValue(total.dtype, items, None, total.element_shape)
+            total = total._with(items, None)
         elif _is_blank(total):
             total = value
         elif not _is_blank(value):
-            summed = total.stacked() + value.stacked()
-            total = TensorArrayValue(total.dtype, None, summed, total.element_shape)
+            total = total._with(None, total.stacked() + value.stacked())
     return total
 
 
@@ -190,7 +205,7 @@ def elementwise(op_type: str, inputs: list[Any]) -> Any:
         return flat[0]
     if op_type == "ZerosLike":
         value = flat[0]
-        return TensorArrayValue(
-            value.dtype, [None] * value.size, None, value.element_shape
-        ) if value.items is not None else jax.tree.map(jnp.zeros_like, value)
+        if value.items is not None:
+            return value._with([None] * value.size, None)
+        return jax.tree.map(jnp.zeros_like, value)
     return NotImplemented

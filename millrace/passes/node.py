@@ -136,10 +136,23 @@ def is_array_handle(edge: Edge) -> bool:
     return edge.node.type == "TensorArrayV3" and edge.index == 0
 
 
+def is_handle_reference(edge: Edge) -> bool:
+    """Whether a reference edge holds the name of a queue, reader or table (an old op type's)."""
+    if edge.dtype.base_dtype.name != "string":
+        return False
+    node = edge.node
+    for _ in range(1000):
+        source = output_ref_source(node)
+        if source is None:
+            return node.type not in _VARIABLE_TYPES
+        node = source.node
+    return False
+
+
 def is_variable_edge(edge: Edge) -> bool:
     """Whether the edge carries an identity (a variable, a TensorArray) rather than a value."""
     return (
-        edge.dtype._is_ref_dtype
+        (edge.dtype._is_ref_dtype and not is_handle_reference(edge))
         or is_array_handle(edge)
         or (edge.dtype.name == "resource" and variable_of(edge) is not None)
     )

@@ -262,10 +262,10 @@ def _result(edge: Edge, env: dict[Edge, Any], state: VariableState) -> Any:
 
 def gather_inputs(node: Node, env: dict[Edge, Any], services: Services) -> list[Any]:
     """The node's inputs: values, and VariableRefs where it takes a variable itself."""
-    wants_ref = _reference_positions(node)
+    wants_ref = reference_positions(node)
     inputs: list[Any] = []
     for i, edge in enumerate(node.inputs):
-        if is_array_handle(edge):
+        if is_array_handle(edge) and edge not in env:
             inputs.append(None)  # the array's value is its flow
         elif is_variable_edge(edge):
             variable = variable_of(edge)
@@ -284,7 +284,8 @@ def gather_inputs(node: Node, env: dict[Edge, Any], services: Services) -> list[
     return inputs
 
 
-def _reference_positions(node: Node) -> set[int]:
+def reference_positions(node: Node) -> set[int]:
+    """Positions of the inputs that the kernel takes as variables or handles, not as values."""
     positions: set[int] = set()
     for arg, place in zip(
         node.definition.signature.inputs,
@@ -358,11 +359,12 @@ def flatten_outputs(node: Node, result: Any) -> list[Any]:
 def _typed(value: Any, dtype: Any) -> Any:
     if isinstance(value, VariableRef | TensorArrayValue):
         return value
-    wanted = dtype.base_dtype.as_numpy_dtype
+    base = dtype.base_dtype
+    if base.name in ("resource", "variant", "string"):
+        return np.asarray(value, dtype=object)
+    wanted = base.as_numpy_dtype
     if isinstance(value, jax.Array):
         return value if value.dtype == wanted else value.astype(wanted)
-    if dtype.base_dtype.name in ("resource", "variant", "string"):
-        wanted = object
     return np.asarray(value, dtype=wanted)
 
 

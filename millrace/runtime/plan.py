@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 
 
+from millrace.core import errors
 from millrace.ops.tensor_array_value import TensorArrayValue
 from millrace.ops.xla import jax, jnp
 from millrace.passes import schedule
 from millrace.passes.constants import detach_constants
+from millrace.passes.frames import REGION, collapse
 from millrace.passes.function_body import (
     FIRST_ARGUMENT,
     LOOPS,
@@ -40,6 +42,7 @@ from millrace.runtime.compiled_stage import (
     random_key,
 )
 from millrace.runtime.function_stage import function_stage
+from millrace.runtime.interpreter import DEAD, RegionStage
 from millrace.runtime.kernel_call import (
     Services,
     StoredState,
@@ -76,7 +79,7 @@ def can_compile(node: Node, folded: dict[Edge, bool]) -> bool:
         base = edge.dtype.base_dtype.name
         if base == "resource" and (variable := variable_of(edge)) is not None:
             base = variable.attrs["dtype"].name
-        if base in _NOT_IN_XLA:
+        if base in _NOT_IN_XLA and not (node.type == "Assert" and _is_short_constant(edge)):
             return False
     for i, dtype in enumerate(node.output_types):
         name = dtype.base_dtype.name
@@ -86,6 +89,12 @@ def can_compile(node: Node, folded: dict[Edge, bool]) -> bool:
         ):
             return False
     return not functions_of(node) or _body_can_compile(node, folded)
+
+
+def _is_short_constant(edge: Edge) -> bool:
+    """Whether the edge is, say, the text of an assertion: known, and only needed if it fails."""
+    node = edge.node
+    return node.type == "Const" and node.attrs["value"].nbytes <= MAX_EMBEDDED_BYTES
 
 
 def _body_can_compile(node: Node, folded: dict[Edge, bool]) -> bool:
@@ -194,6 +203,7 @@ class Plan:
     """
 
     def __init__(self, program: Program, *, late_arguments: bool = False) -> None:
+        collapse(program)
         detach_constants(program)
         program.nodes = schedule.topological_order(program.nodes)
         folded: dict[Edge, bool] = {}
@@ -213,6 +223,8 @@ class Plan:
                     if Edge(node, k) in outside
                 ]
                 self.stages.append(CompiledStage(stage.nodes, wanted, f"stage_{i}"))
+            elif stage.nodes[0].definition is REGION:
+                self.stages.append(RegionStage(stage.nodes[0]))
             elif functions_of(stage.nodes[0]):
                 self.stages.append(function_stage(stage.nodes[0], Plan))
             else:
@@ -290,6 +302,10 @@ class Plan:
 
 def host_value(value: Any) -> Any:
     """A result as a NumPy array of the caller's own; a scalar (or bytes) for rank 0."""
+    if value is DEAD:
+        raise errors.InvalidArgumentError(
+            None, None, "A fetched tensor is in a branch that was not taken: it has no value"
+        )
     if isinstance(value, TensorArrayValue):
         return np.float32(0)  # a flow, seen from outside, is just a number
     array = value.copy() if type(value) is np.ndarray else np.array(value)

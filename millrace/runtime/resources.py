@@ -11,42 +11,10 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import numpy as np
-
 from millrace.core import errors
+from millrace.core.resource_handle import DEFAULT_CONTAINER, ResourceHandle
 
 _R = TypeVar("_R")
-DEFAULT_CONTAINER = "localhost"
-
-
-class ResourceHandle:
-    """Names a resource; the value that travels along resource (and queue reference) edges."""
-
-    __slots__ = ("container", "name")
-
-    def __init__(self, container: str, name: str) -> None:
-        self.container = container or DEFAULT_CONTAINER
-        self.name = name
-
-    def __repr__(self) -> str:
-        return f"<resource {self.container}/{self.name}>"
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, ResourceHandle)
-            and other.container == self.container
-            and other.name == self.name
-        )
-
-    def __hash__(self) -> int:
-        return hash((self.container, self.name))
-
-
-def handle_array(handle: ResourceHandle) -> np.ndarray:
-    """A scalar array that holds the handle: the host form of a resource tensor."""
-    array = np.empty((), dtype=object)
-    array[()] = handle
-    return array
 
 
 class VariableSlot:

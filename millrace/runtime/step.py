@@ -12,6 +12,7 @@ import numpy as np
 from millrace.passes.function_body import bodies_of, random_name
 from millrace.passes.node import Node
 from millrace.runtime.cancellation import Cancellation
+from millrace.runtime.deferred import Deferred
 from millrace.runtime.resources import ResourceStore
 
 
@@ -99,6 +100,14 @@ class Step:
     def run_plan(self, plan: Any, args: list[Any]) -> list[Any]:
         """Runs the plan of a function's body as part of this step; values stay where they are."""
         return self._runner(plan, self, args)  # type: ignore[no-any-return]
+
+    def deferred(self, waits_for: str) -> Deferred:
+        """What a blocking kernel returns while it cannot answer yet.
+
+        Args:
+          waits_for: What is waited for, in words; shown when the wait lasts.
+        """
+        return Deferred(waits_for)
 
     def wait_until_done(self) -> None:
         """Waits for the XLA program that was dispatched last.

@@ -1,0 +1,260 @@
+"""Finding the parts of a program that TensorFlow 1.x control flow rules: regions.
+
+In such a part a value may be dead (its branch was not taken) and a node may run many times
+(once an iteration). Each region becomes one node, which the runtime's interpreter runs.
+What lies outside of loops and of branches stays outside and is compiled as ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from millrace.graph import registry
+from millrace.graph.signature import parse
+from millrace.passes.node import Edge, Node, Program
+
+SWITCHES = frozenset(("Switch", "RefSwitch"))
+MERGES = frozenset(("Merge", "RefMerge"))
+ENTERS = frozenset(("Enter", "RefEnter"))
+EXITS = frozenset(("Exit", "RefExit"))
+NEXT_ITERATIONS = frozenset(("NextIteration", "RefNextIteration"))
+_CONTROL_FLOW = SWITCHES | MERGES | ENTERS | EXITS | NEXT_ITERATIONS | {"LoopCond"}
+_KEPT_TOGETHER = ("TensorArray", "Stack")
+
+REGION = registry.OpDefinition(
+    parse("_Region(inputs: [Tin]) -> outputs: [Tout]"),
+    shape_rule=lambda c: None,
+    kernel=lambda inputs: inputs,
+    kind="host",
+    gradient=registry.NO_GRADIENT,
+)
+
+
+class Region:
+    """The nodes of a region, kept in the attribute ``region`` of its node."""
+
+    def __init__(self, nodes: list[Node], outputs: list[Edge]) -> None:
+        self.nodes = nodes
+        self.outputs = outputs
+
+
+def collapse(program: Program) -> None:
+    """Replaces the regions of a program by one node each."""
+    if not any(node.type in _CONTROL_FLOW for node in program.nodes):
+        return
+    _Collapser(program).run()
+
+
+class _Collapser:
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._nodes = set(program.nodes)
+        self._followers: dict[Node, list[Node]] = {node: [] for node in program.nodes}
+        for node in program.nodes:
+            for source in _sources(node):
+                if source in self._nodes:
+                    self._followers[source].append(node)
+
+    def run(self) -> None:
+        """Finds members, groups them by level, and puts a region node for each group."""
+        order = self._order()
+        frame = _outermost_frames(order)
+        members = self._members(frame, order)
+        level = self._levels(members, frame, order)
+        groups: dict[int, list[Node]] = {}
+        for node in order:
+            if node in members:
+                groups.setdefault(level[node], []).append(node)
+        self._replace(members, level, groups)
+
+    def _order(self) -> list[Node]:
+        """Nodes in topological order, loops cut at their back edges."""
+        waiting: dict[Node, int] = {}
+        for node in self._nodes:
+            waiting[node] = sum(s in self._nodes for s in _forward_sources(node))
+        ready = sorted((n for n, w in waiting.items() if not w), key=lambda n: n.order)
+        order: list[Node] = []
+        while ready:
+            node = ready.pop()
+            order.append(node)
+            if node.type in NEXT_ITERATIONS:
+                continue
+            for follower in self._followers[node]:
+                waiting[follower] -= 1
+                if waiting[follower] == 0:
+                    ready.append(follower)
+        return order
+
+    def _members(self, frame: dict[Node, str], order: list[Node]) -> set[Node]:
+        guards: dict[Edge, frozenset[tuple[Edge, int]]] = {}
+        node_guards: dict[Node, frozenset[tuple[Edge, int]]] = {}
+        entry_guards: dict[str, frozenset[tuple[Edge, int]]] = {}
+        members: set[Node] = set()
+        has_frames = bool(frame)
+        for node in order:
+            own: set[tuple[Edge, int]] = set()
+            for edge in node.inputs:
+                own |= guards.get(edge, node_guards.get(edge.node, frozenset()))
+            for control in node.controls:
+                own |= node_guards.get(control, frozenset())
+            if node.type in MERGES:
+                own = {g for g in own if (g[0], 1 - g[1]) not in own}
+            if node.type in EXITS:
+                own = set(entry_guards.get(frame.get(node, ""), frozenset()))
+            if node.type in ENTERS:
+                name = frame[node]
+                entry_guards[name] = entry_guards.get(name, frozenset()) | own
+            found = frozenset(own)
+            node_guards[node] = found
+            if node.type in SWITCHES and node not in frame:
+                pred = _root_edge(node.inputs[1])
+                for branch in (0, 1):
+                    guards[Edge(node, branch)] = found | {(pred, branch)}
+            if (
+                found
+                or node in frame
+                or node.type in _CONTROL_FLOW
+                or (has_frames and node.type.startswith(_KEPT_TOGETHER))
+            ):
+                members.add(node)
+        return members
+
+    def _levels(
+        self, members: set[Node], frame: dict[Node, str], order: list[Node]
+    ) -> dict[Node, int]:
+        """How many regions lie before each node; all of one loop are on one level."""
+        level = dict.fromkeys(order, 0)
+        changed = True
+        while changed:
+            changed = False
+            by_frame: dict[str, int] = {}
+            for node in order:
+                value = level[node]
+                for source in _forward_sources(node):
+                    if source in level:
+                        hop = source in members and node not in members
+                        value = max(value, level[source] + hop)
+                name = frame.get(node)
+                if name is not None:
+                    value = max(value, by_frame.get(name, 0))
+                    by_frame[name] = value
+                if value != level[node]:
+                    level[node] = value
+                    changed = True
+            for node in order:
+                name = frame.get(node)
+                if name is not None and level[node] < by_frame[name]:
+                    level[node] = by_frame[name]
+                    changed = True
+        return level
+
+    def _replace(
+        self, members: set[Node], level: dict[Node, int], groups: dict[int, list[Node]]
+    ) -> None:
+        program = self._program
+        wanted: dict[Edge, None] = {}
+        for node in program.nodes:
+            for edge in node.inputs:
+                if edge.node in members and (
+                    node not in members or level[node] != level[edge.node]
+                ):
+                    wanted[edge] = None
+        for edge in program.results:
+            if edge.node in members:
+                wanted[edge] = None
+        region_nodes: dict[int, Node] = {}
+        new_edge: dict[Edge, Edge] = {}
+        for number, nodes in sorted(groups.items()):
+            outputs = [edge for edge in wanted if level[edge.node] == number]
+            node = Node(
+                f"_region_{number}",
+                REGION,
+                {
+                    "Tin": [],
+                    "Tout": [edge.dtype.base_dtype for edge in outputs],
+                    "region": Region(nodes, outputs),
+                },
+                order=min(n.order for n in nodes),
+                device=nodes[0].device,
+            )
+            region_nodes[number] = node
+            for i, edge in enumerate(outputs):
+                new_edge[edge] = Edge(node, i)
+        for number, nodes in groups.items():
+            region_node = region_nodes[number]
+            inside = set(nodes)
+            inputs: dict[Edge, None] = {}
+            controls: dict[Node, None] = {}
+            for node in nodes:
+                for edge in node.inputs:
+                    if edge.node not in inside:
+                        inputs[edge] = None
+                for control in node.controls:
+                    if control not in inside:
+                        outer = (
+                            region_nodes[level[control]] if control in members else control
+                        )
+                        controls[outer] = None
+            region_node.inputs = [new_edge.get(edge, edge) for edge in inputs]
+            region_node.attrs["Tin"] = [edge.dtype.base_dtype for edge in inputs]
+            region_node.attrs["outside"] = list(inputs)
+            region_node.controls = list(controls)
+        kept = [node for node in program.nodes if node not in members]
+        for node in kept:
+            node.inputs = [new_edge.get(edge, edge) for edge in node.inputs]
+            node.controls = list(
+                dict.fromkeys(
+                    region_nodes[level[c]] if c in members else c for c in node.controls
+                )
+            )
+        program.nodes = [*kept, *region_nodes.values()]
+        program.results = [new_edge.get(edge, edge) for edge in program.results]
+        program.targets = [
+            region_nodes[level[n]] if n in members else n for n in program.targets
+        ]
+
+
+def _frame_stacks(order: list[Node]) -> dict[Node, tuple[str, ...]]:
+    """The frames, outermost first, that each node runs in; `order` is topological."""
+    #: Where what a node makes can be used: an Enter's output is further in than the Enter.
+    after: dict[Node, tuple[str, ...]] = {}
+    stacks: dict[Node, tuple[str, ...]] = {}
+    for node in order:
+        stack: tuple[str, ...] = ()
+        for source in _forward_sources(node):
+            stack = max(stack, after.get(source, ()), key=len)
+        stacks[node] = after[node] = stack
+        if node.type in ENTERS:
+            after[node] = (*stack, node.attrs["frame_name"].decode())
+        elif node.type in EXITS:
+            after[node] = stack[:-1]
+    return stacks
+
+
+def innermost_frames(order: list[Node]) -> dict[Node, str]:
+    """The frame whose iterations each node runs in; an empty name outside of loops."""
+    return {node: stack[-1] if stack else "" for node, stack in _frame_stacks(order).items()}
+
+
+def _outermost_frames(order: list[Node]) -> dict[Node, str]:
+    """The outermost loop of each node that is part of one, Enters included."""
+    found = {node: stack[0] for node, stack in _frame_stacks(order).items() if stack}
+    for node in order:
+        if node.type in ENTERS and node not in found:
+            found[node] = node.attrs["frame_name"].decode()
+    return found
+
+
+def _sources(node: Node) -> Iterable[Node]:
+    return dict.fromkeys(node.predecessors())
+
+
+def _forward_sources(node: Node) -> Iterable[Node]:
+    """What a node waits for, but for the back edges of loops."""
+    return [s for s in _sources(node) if s.type not in NEXT_ITERATIONS or node.type not in MERGES]
+
+
+def _root_edge(edge: Edge) -> Edge:
+    while edge.node.type == "Identity":
+        edge = edge.node.inputs[0]
+    return edge
