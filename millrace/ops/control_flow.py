@@ -159,6 +159,12 @@ class _Branch:
         self.graph = graph
         self.structure = structure
         self.leaves = leaves
+        # What is returned as it was found outside is captured like any other use.
+        leaves.tensors = [graph.capture(tensor) for tensor in leaves.tensors]
+        for operation in leaves.operations:
+            if operation.graph is not graph:
+                graph.outer_controls.append(operation)
+        leaves.operations = [o for o in leaves.operations if o.graph is graph]
 
     def finish(self) -> Function:
         """The function; what it captures must be complete."""
