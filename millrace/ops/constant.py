@@ -1,4 +1,7 @@
-"""Constants and placeholders, and what turns Python values into tensors."""
+"""Constants and placeholders, and what turns Python values into tensors.
+
+The lowest of the op modules: it must not need another one.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,15 @@ from millrace.core import dtypes, errors
 from millrace.core.convert import to_ndarray
 from millrace.core.tensor_shape import Dimension, TensorShape, as_shape
 from millrace.graph.convert import register_tensor_conversion_function
-from millrace.graph.define import op
 from millrace.graph.defaults import get_default_graph
+from millrace.graph.define import op
+from millrace.graph.operation import Operation
 from millrace.graph.registry import NO_GRADIENT
 from millrace.graph.shape_inference import ShapeContext, from_attr
+from millrace.graph.slices import SparseTensor
 from millrace.graph.tensor import Tensor
 
-__all__ = ["constant", "placeholder"]
+__all__ = ["constant", "placeholder", "placeholder_with_default", "sparse_placeholder"]
 
 
 def _const_shape(c: ShapeContext) -> TensorShape:
@@ -34,7 +39,11 @@ def Const(*, value: Any, xp: Any) -> Any:
 
 
 def constant(
-    value: Any, dtype: Any = None, shape: Any = None, name: str = "Const", verify_shape: bool = False
+    value: Any,
+    dtype: Any = None,
+    shape: Any = None,
+    name: str = "Const",
+    verify_shape: bool = False,
 ) -> Tensor:
     """A constant tensor.
 
@@ -80,11 +89,88 @@ def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Tenso
     return result
 
 
-def _constant_from(value: Any, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Any:
+@op(
+    "PlaceholderV2() -> output: dtype where dtype: type; shape: shape",
+    shape=from_attr("shape"),
+    gradient=NO_GRADIENT,
+    host=True,
+)
+def PlaceholderV2(*, dtype: Any, shape: Any, node: Any) -> Any:
+    """A value that must be fed; the form of a few old graphs."""
+    return Placeholder.kernel(dtype=dtype, shape=shape, node=node)
+
+
+def _default_shape(c: ShapeContext) -> TensorShape:
+    stated = as_shape(c.attr("shape"))
+    c.shape(0).merge_with(stated)
+    # A feed need not have the shape of the default, so that shape says nothing.
+    return stated
+
+
+# Not dual: a feed may replace the value, so it must never fold into a static shape.
+@op(
+    "PlaceholderWithDefault(input: dtype) -> output: dtype where dtype: type; shape: shape",
+    shape=_default_shape,
+)
+def PlaceholderWithDefault(input: Any) -> Any:
+    """The default, where nothing is fed."""
+    return input
+
+
+@PlaceholderWithDefault.gradient
+def _(op: Operation, grad: Tensor) -> Any:
+    return grad
+
+
+def placeholder_with_default(input: Any, shape: Any, name: str | None = None) -> Tensor:
+    """A tensor whose value may be fed; `input` where it is not."""
+    result: Tensor = PlaceholderWithDefault(input, shape=as_shape(shape), name=name)
+    return result
+
+
+def sparse_placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> SparseTensor:
+    """A SparseTensor whose parts must be fed (the shape only where `shape` does not say it).
+
+    Args:
+      dtype: The type of the values.
+      shape: The dense shape: known, partly known, or a tensor.
+      name: Prefix of the placeholders' names.
+    """
+
+    def part(which: str) -> str | None:
+        return None if name is None else f"{name}/{which}"
+
+    static: Any = None
+    if shape is None:
+        rank = None
+        dense_shape = placeholder(dtypes.int64, [None], part("shape"))
+    else:
+        if isinstance(shape, Tensor):
+            default = shape
+            rank = shape.shape.sizes[0] if shape.shape.sizes else None
+        else:
+            static = as_shape(shape)
+            rank = static.ndims
+            sizes = [-1 if size is None else size for size in static.as_list()]
+            default = constant(sizes, dtypes.int64, name=part("shape_default") or "shape_default")
+        dense_shape = placeholder_with_default(default, default.shape, part("shape"))
+    values = placeholder(dtype, [None], part("values"))
+    indices = placeholder(dtypes.int64, [None, rank], part("indices"))
+    result = SparseTensor(indices, values, dense_shape)
+    if static is not None:
+        result._static_shape = static
+    return result
+
+
+def _constant_from(
+    value: Any, dtype: Any = None, name: str | None = None, as_ref: bool = False
+) -> Any:
     return constant(value, dtype, name=name or "Const")
 
 
-def _shape_from(value: TensorShape, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Any:
+def _shape_from(
+    value: TensorShape, dtype: Any = None, name: str | None = None, as_ref: bool = False
+) -> Any:
     if not value.is_fully_defined():
         raise ValueError(f"Cannot convert a partially known TensorShape to a Tensor: {value}")
     sizes = [int(size) for size in value.as_list()]
@@ -96,7 +182,9 @@ def _shape_from(value: TensorShape, dtype: Any = None, name: str | None = None, 
     return constant(sizes, kind, name=name or "shape_as_tensor")
 
 
-def _dimension_from(value: Dimension, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Any:
+def _dimension_from(
+    value: Dimension, dtype: Any = None, name: str | None = None, as_ref: bool = False
+) -> Any:
     if value.value is None:
         raise ValueError(f"Cannot convert an unknown Dimension to a Tensor: {value}")
     return constant(value.value, dtype or dtypes.int32, name=name or "shape_as_tensor")
