@@ -32,6 +32,7 @@ from parity_kit.execution import (
     arrays_of,
     build,
     is_symbolic,
+    node_names,
     observe,
     observe_error,
     static_shape,
@@ -61,6 +62,7 @@ def record_case(case: Case) -> dict[str, Any]:
             "second": {name: kind for name, (kind, _) in built.second.items()},
         },
         "shapes": {"known": _shapes(built)},
+        "names": node_names(built),
         "ops": sorted({op.type for op in built.graph.get_operations()}),
         "numeric": "",
     }

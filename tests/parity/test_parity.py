@@ -20,7 +20,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from parity_kit import figures as stored_figures
 from parity_kit.comparison import differences, shape_differences
 from parity_kit.differentiation import numeric_differences
-from parity_kit.execution import Built, arrays_of, build, observe, observe_error, static_shape
+from parity_kit.execution import (
+    Built,
+    arrays_of,
+    build,
+    node_names,
+    observe,
+    observe_error,
+    static_shape,
+)
 from parity_kit.registry import Case, Scenario, load_library
 from parity_kit.replay import replay_case, replay_scenario
 from parity_kit.scenario_runner import play
@@ -116,6 +124,18 @@ def _static_shape_differences(
         label = f"{variant}: output {path}"
         found += shape_differences(label, expected, static_shape(tensors[path]), actual)
     return found
+
+
+@_each([item for item in CASES if _stored("names", item)])
+def test_outputs_have_tensorflows_names_and_op_types(item: Case) -> None:
+    expected = _figures(item)["names"]
+    ours = node_names(build(_module(), item, arrays_of(item), "known"))
+    found = []
+    for path, (name, op_type) in expected.items():
+        mine = ours.get(path)
+        if mine != [name, op_type]:
+            found.append(f"output {path}: {mine}, TensorFlow's is {[name, op_type]}")
+    _report(found)
 
 
 @_each([item for item in CASES if _stored("numeric", item)])

@@ -73,6 +73,15 @@ def static_shape(leaf: Any) -> list[int | None] | None:
     return [None if d is None else int(d) for d in shape.as_list()]
 
 
+def node_names(built: Built) -> dict[str, list[str]]:
+    """For each output that is a tensor: the tensor's name, and the type of the op that makes it."""
+    return {
+        path: [leaf.name, leaf.op.type]
+        for path, leaf in built.outputs
+        if is_symbolic(leaf) and hasattr(leaf, "op") and hasattr(leaf, "get_shape")
+    }
+
+
 def is_differentiable(tf: Any, leaf: Any) -> bool:
     """Whether tf.gradients may start or end at this leaf."""
     if not isinstance(leaf, tf.Tensor):
