@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from parity_kit import figures as stored_figures
 from parity_kit.comparison import differences, shape_differences
+from parity_kit.deadline import within_deadline
 from parity_kit.differentiation import numeric_differences
 from parity_kit.execution import (
     Built,
@@ -167,7 +168,7 @@ def test_errors_are_tensorflows(item: Case) -> None:
 @_each(SCENARIOS)
 def test_scenarios_go_as_in_tensorflow(item: Scenario) -> None:
     expected = _figures(item)["diary"]
-    ours = play(_module(), item).diary
+    ours = within_deadline(lambda: play(_module(), item)).diary
     found = []
     if [e["kind"] for e in expected] != [e["kind"] for e in ours]:
         found.append(f"entries {[e['kind'] for e in ours]}: not those recorded; record it again")
@@ -193,7 +194,7 @@ def test_tensorflows_own_graph_gives_the_same_values(item: Case) -> None:
 
 @_each([item for item in SCENARIOS if _stored("graph", item)])
 def test_tensorflows_own_graph_plays_the_same_scenario(item: Scenario) -> None:
-    _report(replay_scenario(_module(), item, _figures(item)))
+    _report(within_deadline(lambda: replay_scenario(_module(), item, _figures(item))))
 
 
 @pytest.mark.parametrize("family", LIBRARY.families())
