@@ -1,0 +1,198 @@
+"""What kernels of queues, tables, readers and the like share: names, look-up, locks, waiting.
+
+A resource is made when the op that names it first runs, and found again through the handle that
+this op gives out. Resources without a shared name belong to their session: the name has a number
+in front, as in TensorFlow.
+
+No kernel waits: `Guarded.submit` returns a Deferred when the state machine cannot answer yet.
+Results are handed over outside of the lock.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+
+from millrace.core.dtypes import DType
+from millrace.core.resource_handle import ResourceHandle, handle_array, handle_of, handle_strings
+from millrace.protocol.attempt import Attempt
+
+_serials = itertools.count()
+
+
+class StateMachine(Protocol):
+    """What `Guarded` drives; every event returns the attempts that it has settled."""
+
+    def submit(self, attempt: Any) -> list[Attempt]:
+        """A new request."""
+
+    def cancel(self, attempt: Any) -> list[Attempt]:
+        """The step that made the request was cancelled."""
+
+    def abandon(self) -> list[Attempt]:
+        """The whole goes away."""
+
+
+_S = TypeVar("_S", bound=StateMachine)
+_R = TypeVar("_R")
+
+
+class _Waiter:
+    """Whom to tell when an attempt is settled, and how to turn its value into outputs."""
+
+    __slots__ = ("convert", "deferred")
+
+    def __init__(self, deferred: Any, convert: Callable[[Any], Any]) -> None:
+        self.deferred = deferred
+        self.convert = convert
+
+    def tell(self, attempt: Attempt) -> None:
+        """Passes the outcome on."""
+        try:
+            outputs = self.convert(attempt.result())
+        except Exception as error:
+            self.deferred.set_error(error)
+        else:
+            self.deferred.set_result(outputs)
+
+
+def _unchanged(value: Any) -> Any:
+    return value
+
+
+class Guarded(Generic[_S]):
+    """A state machine that steps of several threads share: one event at a time.
+
+    Attributes:
+      state: The state machine; touched only with the lock held.
+    """
+
+    def __init__(self, state: _S) -> None:
+        self.state = state
+        self._lock = threading.Lock()
+
+    def submit(
+        self,
+        attempt: Attempt,
+        ctx: Any,
+        waits_for: str,
+        convert: Callable[[Any], Any] = _unchanged,
+    ) -> Any:
+        """Makes a request; its result, or a Deferred of it.
+
+        Args:
+          attempt: The request.
+          ctx: The step; cancelling it cancels the request.
+          waits_for: What the request waits for, in words.
+          convert: From the attempt's value to the kernel's outputs.
+        """
+        with self._lock:
+            settled = self.state.submit(attempt)
+            waits = not attempt.done
+            if waits:
+                attempt.waiter = _Waiter(ctx.deferred(waits_for), convert)
+        _tell(settled)
+        if not waits:
+            return convert(attempt.result())
+        deferred = attempt.waiter.deferred
+        token = ctx.cancellation.register(lambda: self.tell(lambda state: state.cancel(attempt)))
+        if token is None:
+            self.tell(lambda state: state.cancel(attempt))
+        else:
+            deferred.add_callback(lambda _: ctx.cancellation.deregister(token))
+        return deferred
+
+    def tell(self, event: Callable[[_S], list[Attempt]]) -> None:
+        """Lets something happen to the state machine, and passes on what it settles."""
+        with self._lock:
+            settled = event(self.state)
+        _tell(settled)
+
+    def ask(self, question: Callable[[_S], _R]) -> _R:
+        """Looks at (or changes) the state machine without settling anything."""
+        with self._lock:
+            return question(self.state)
+
+    def close(self) -> None:
+        """Its container was cleared: whoever waits is told so."""
+        self.tell(lambda state: state.abandon())
+
+
+def _tell(settled: list[Attempt]) -> None:
+    for attempt in settled:
+        if attempt.waiter is not None:
+            attempt.waiter.tell(attempt)
+
+
+# -- Names -------------------------------------------------------------------------------
+
+
+def name_of(ctx: Any, node: Any, use_node_name: bool = False) -> ResourceHandle:
+    """The name of the resource that a node makes.
+
+    Args:
+      ctx: The step.
+      node: Has attributes ``container`` and ``shared_name``.
+      use_node_name: Whether a resource without a shared name is shared under the node's name,
+        rather than being its session's own.
+    """
+    container = node.attrs["container"].decode()
+    shared = node.attrs["shared_name"].decode()
+    if shared:
+        return ResourceHandle(container, shared)
+    if use_node_name:
+        return ResourceHandle(container, node.name)
+    private = ctx.session.state_of(node, lambda: f"_{next(_serials)}_{node.name}")
+    return ResourceHandle(container, private)
+
+
+def give_out(handle: ResourceHandle, node: Any) -> Any:
+    """The value of the handle output of a node: a resource, or an old reference to strings."""
+    if node.output_types[0].base_dtype.name == "resource":
+        return handle_array(handle)
+    return handle_strings(handle)
+
+
+def make(kind: type[_R], ctx: Any, handle: ResourceHandle, create: Callable[[], _R]) -> _R:
+    """The resource of that name, made the first time."""
+    found: _R = ctx.resources.get_or_create(kind, handle.container, handle.name, create)
+    return found
+
+
+def find(kind: type[_R], ctx: Any, handle: Any) -> _R:
+    """The resource behind a handle input.
+
+    Raises:
+      NotFoundError: There is none.
+    """
+    found: _R = ctx.resources.get(kind, handle_of(handle))
+    return found
+
+
+# -- Values ------------------------------------------------------------------------------
+
+
+def kept(array: Any) -> Any:
+    """The array, copied if somebody else may change it: what is stored must not follow."""
+    if array.flags.writeable or isinstance(array.base, np.ndarray):
+        return array.copy()
+    return array
+
+
+_C_NAMES = {"float32": "float", "float64": "double", "float16": "half"}
+
+
+def type_text(dtype: DType) -> str:
+    """The type's name in the messages of TensorFlow's kernels."""
+    name = dtype.base_dtype.name
+    text = _C_NAMES.get(name, name)
+    return f"{text}_ref" if dtype._is_ref_dtype else text
+
+
+def shape_text(sizes: Any) -> str:
+    """A shape in the messages of TensorFlow's kernels; None is an unknown size."""
+    return f"[{','.join('?' if size is None else str(size) for size in sizes)}]"

@@ -1,0 +1,46 @@
+"""An operation that waits for its turn: at a queue, an accumulator, a barrier, a staging area.
+
+The state machine that holds it settles it once, with a value or an error, and hands it back to
+the driver in the list of attempts that an event has settled. Who is then told is the driver's
+business.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from millrace.core import errors
+
+
+class Attempt:
+    """Something asked of a state machine.
+
+    Attributes:
+      done: Whether it has a value or an error; never taken back.
+      waiter: The driver's note of whom to tell; None while nobody waits.
+    """
+
+    __slots__ = ("_error", "_value", "done", "waiter")
+
+    def __init__(self) -> None:
+        self.done = False
+        self.waiter: Any = None
+        self._value: Any = None
+        self._error: errors.OpError | None = None
+
+    def succeed(self, value: Any = None) -> None:
+        """Settles it with a value."""
+        assert not self.done
+        self.done, self._value = True, value
+
+    def fail(self, error: errors.OpError) -> None:
+        """Settles it with an error."""
+        assert not self.done
+        self.done, self._error = True, error
+
+    def result(self) -> Any:
+        """The value, or raises the error. Must be done."""
+        assert self.done
+        if self._error is not None:
+            raise self._error
+        return self._value

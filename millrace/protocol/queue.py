@@ -1,0 +1,312 @@
+"""Queues of elements: who may enqueue and dequeue when, and what closing does to them.
+
+Requests wait in two lists, one for enqueues (and closing) and one for dequeues; only the first of
+each list makes progress, so requests are served in the order in which they came. A request for
+several elements takes or gives them one by one as it can. After each event both lists are
+advanced until nothing moves. This is TensorFlow's discipline, and so are the texts of the errors.
+
+Invariants: a closed queue accepts nothing more; only the first waiting dequeue holds elements; an
+element that a dequeue gives up returns to where it was taken from.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar
+
+from millrace.core import errors
+from millrace.protocol.attempt import Attempt
+
+#: The components of one element.
+Element = tuple[Any, ...]
+
+
+class Enqueue(Attempt):
+    """Elements to be added, one after the other as there is room."""
+
+    __slots__ = ("elements",)
+
+    def __init__(self, elements: Iterable[Element]) -> None:
+        super().__init__()
+        #: Those that are not in the queue yet.
+        self.elements = deque(elements)
+
+
+class Dequeue(Attempt):
+    """Elements to be taken; its value is the list of them.
+
+    Attributes:
+      missing: How many are still wanted.
+      taken: Those collected so far.
+      allow_small_batch: Whether the rest of a closed queue will do.
+    """
+
+    __slots__ = ("allow_small_batch", "missing", "taken")
+
+    def __init__(self, count: int, allow_small_batch: bool = False) -> None:
+        super().__init__()
+        self.missing = count
+        self.allow_small_batch = allow_small_batch
+        self.taken: list[Element] = []
+
+
+class Close(Attempt):
+    """Closing, in its turn after the enqueues that wait."""
+
+    __slots__ = ()
+
+
+class QueueState(ABC):
+    """A queue; how it orders its elements is for subclasses to say.
+
+    Attributes:
+      name: Its name, for errors.
+      capacity: How many elements it holds at most.
+      is_closed: Whether it was closed.
+    """
+
+    #: The op type without its version.
+    kind: ClassVar[str]
+
+    def __init__(self, name: str, capacity: int) -> None:
+        self.name = name
+        self.capacity = capacity if capacity >= 0 else 2**31 - 1
+        self.is_closed = False
+        self._enqueues: deque[Enqueue | Close] = deque()
+        self._dequeues: deque[Dequeue] = deque()
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """How many elements it holds."""
+
+    @abstractmethod
+    def _put(self, element: Element) -> None:
+        """Adds an element."""
+
+    @abstractmethod
+    def _take(self) -> Element:
+        """Removes the next element."""
+
+    @abstractmethod
+    def _put_back(self, elements: list[Element]) -> None:
+        """Undoes taking these, in that order."""
+
+    def _available(self) -> int:
+        """How many elements may be taken now."""
+        return len(self)
+
+    # -- Events: each returns the attempts that it has settled -----------------------------
+
+    def submit(self, attempt: Enqueue | Dequeue | Close) -> list[Attempt]:
+        """A new request."""
+        if isinstance(attempt, Dequeue):
+            self._dequeues.append(attempt)
+        else:
+            self._enqueues.append(attempt)
+        return self._advance_all()
+
+    def cancel(self, attempt: Enqueue | Dequeue | Close) -> list[Attempt]:
+        """The step that made the request was cancelled."""
+        if attempt.done:
+            return []
+        if isinstance(attempt, Dequeue):
+            self._dequeues.remove(attempt)
+            self._give_up(attempt)
+            attempt.fail(errors.CancelledError(None, None, "Dequeue operation was cancelled"))
+        else:
+            self._enqueues.remove(attempt)
+            attempt.fail(errors.CancelledError(None, None, "Enqueue operation was cancelled"))
+        return [attempt, *self._advance_all()]
+
+    def close_and_cancel(self) -> list[Attempt]:
+        """Closes at once; enqueues that wait fail."""
+        self.is_closed = True
+        cancelled, self._enqueues = list(self._enqueues), deque()
+        for attempt in cancelled:
+            attempt.fail(errors.CancelledError(None, None, "Enqueue operation was cancelled"))
+        return [*cancelled, *self._advance_all()]
+
+    def abandon(self) -> list[Attempt]:
+        """The queue itself goes away: nothing that waits will ever be served."""
+        waiting: list[Attempt] = [*self._enqueues, *self._dequeues]
+        self._enqueues.clear()
+        self._dequeues.clear()
+        self.is_closed = True
+        for attempt in waiting:
+            attempt.fail(
+                errors.CancelledError(None, None, f"{self.kind} '{self.name}' was removed.")
+            )
+        return waiting
+
+    # -- Progress --------------------------------------------------------------------------
+
+    def _advance_all(self) -> list[Attempt]:
+        settled: list[Attempt] = []
+        while True:
+            moved = self._advance(self._enqueues, self._try_enqueue, settled)
+            moved |= self._advance(self._dequeues, self._try_dequeue, settled)
+            if not moved:
+                return settled
+
+    def _advance(
+        self, waiting: deque[Any], attempt_one: Callable[[Any], bool], settled: list[Attempt]
+    ) -> bool:
+        moved = False
+        while waiting:
+            first = waiting[0]
+            moved |= attempt_one(first)
+            if not first.done:
+                break
+            waiting.popleft()
+            settled.append(first)
+        return moved
+
+    def _try_enqueue(self, attempt: Enqueue | Close) -> bool:
+        """Lets the first enqueue do what it can; whether it did anything."""
+        if isinstance(attempt, Close):
+            if self.is_closed:
+                attempt.fail(
+                    errors.CancelledError(None, None, f"Queue '{self.name}' is already closed.")
+                )
+            else:
+                self.is_closed = True
+                attempt.succeed()
+            return True
+        if self.is_closed:
+            attempt.fail(
+                errors.CancelledError(None, None, f"{self.kind} '{self.name}' is closed.")
+            )
+            return True
+        moved = False
+        while attempt.elements and len(self) < self.capacity:
+            self._put(attempt.elements.popleft())
+            moved = True
+        if not attempt.elements:
+            attempt.succeed()
+            return True
+        return moved
+
+    def _try_dequeue(self, attempt: Dequeue) -> bool:
+        """Lets the first dequeue do what it can; whether it did anything."""
+        if self.is_closed and len(self) < attempt.missing:
+            size, missing = len(self), attempt.missing
+            self._give_up(attempt)
+            if not (attempt.allow_small_batch and len(self)):
+                attempt.fail(
+                    errors.OutOfRangeError(
+                        None,
+                        None,
+                        f"{self.kind} '{self.name}' is closed and has insufficient elements "
+                        f"(requested {missing}, current size {size})",
+                    )
+                )
+                return True
+            attempt.missing = len(self)
+        moved = False
+        while attempt.missing and self._available() > 0:
+            attempt.taken.append(self._take())
+            attempt.missing -= 1
+            moved = True
+        if not attempt.missing:
+            attempt.succeed(attempt.taken)
+            return True
+        return moved
+
+    def _give_up(self, attempt: Dequeue) -> None:
+        self._put_back(attempt.taken)
+        attempt.missing += len(attempt.taken)
+        attempt.taken = []
+
+
+class FifoQueueState(QueueState):
+    """First in, first out."""
+
+    kind = "FIFOQueue"
+
+    def __init__(self, name: str, capacity: int) -> None:
+        super().__init__(name, capacity)
+        self._elements: deque[Element] = deque()
+
+    def __len__(self) -> int:
+        return len(self._elements)
+
+    def _put(self, element: Element) -> None:
+        self._elements.append(element)
+
+    def _take(self) -> Element:
+        return self._elements.popleft()
+
+    def _put_back(self, elements: list[Element]) -> None:
+        self._elements.extendleft(reversed(elements))
+
+
+class PaddingFifoQueueState(FifoQueueState):
+    """First in, first out; elements may differ in shape."""
+
+    kind = "PaddingFIFOQueue"
+
+
+class RandomShuffleQueueState(QueueState):
+    """Elements come out in random order, once enough are there to choose from.
+
+    Args:
+      choose: ``choose(n)`` gives a random number from 0 to n - 1.
+      min_after_dequeue: How many elements a dequeue must leave, until the queue is closed.
+    """
+
+    kind = "RandomShuffleQueue"
+
+    def __init__(
+        self, name: str, capacity: int, min_after_dequeue: int, choose: Callable[[int], int]
+    ) -> None:
+        super().__init__(name, capacity)
+        self._min_after_dequeue = min_after_dequeue
+        self._choose = choose
+        self._elements: list[Element] = []
+
+    def __len__(self) -> int:
+        return len(self._elements)
+
+    def _available(self) -> int:
+        return len(self) if self.is_closed else len(self) - self._min_after_dequeue
+
+    def _put(self, element: Element) -> None:
+        self._elements.append(element)
+
+    def _take(self) -> Element:
+        i = self._choose(len(self._elements))
+        self._elements[i], self._elements[-1] = self._elements[-1], self._elements[i]
+        return self._elements.pop()
+
+    def _put_back(self, elements: list[Element]) -> None:
+        self._elements.extend(elements)
+
+
+class PriorityQueueState(QueueState):
+    """The element with the lowest first component comes first; equals in order of arrival."""
+
+    kind = "PriorityQueue"
+
+    def __init__(self, name: str, capacity: int) -> None:
+        super().__init__(name, capacity)
+        self._heap: list[tuple[int, int, Element]] = []
+        self._arrivals = itertools.count()
+        #: Elements that return come before equals that have arrived since.
+        self._returns = itertools.count(-1, -1)
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def _put(self, element: Element) -> None:
+        heapq.heappush(self._heap, (int(element[0]), next(self._arrivals), element))
+
+    def _take(self) -> Element:
+        return heapq.heappop(self._heap)[2]
+
+    def _put_back(self, elements: list[Element]) -> None:
+        for element in reversed(elements):
+            heapq.heappush(self._heap, (int(element[0]), next(self._returns), element))
