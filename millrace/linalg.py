@@ -1,0 +1,91 @@
+"""`tf.linalg`: matrices."""
+
+from millrace.ops.array_diag import (
+    diag as tensor_diag,
+    diag_part as tensor_diag_part,
+    eye,
+    matrix_band_part as band_part,
+    matrix_diag as diag,
+    matrix_diag_part as diag_part,
+    matrix_set_diag as set_diag,
+)
+from millrace.ops.array_layout import (
+    matrix_transpose,
+    matrix_transpose as transpose,
+)
+from millrace.ops.clip import (
+    global_norm,
+)
+from millrace.ops.contraction import (
+    einsum,
+    tensordot,
+)
+from millrace.ops.linear_algebra import (
+    cross,
+    matmul,
+    matvec,
+    norm,
+    trace,
+)
+from millrace.ops.matrix_factorization import (
+    adjoint,
+    cholesky,
+    cholesky_solve,
+    expm,
+    logdet,
+    lu,
+    lu_solve,
+    matrix_determinant as det,
+    matrix_inverse as inv,
+    matrix_rank,
+    matrix_solve as solve,
+    matrix_solve_ls as lstsq,
+    matrix_triangular_solve as triangular_solve,
+    normalize,
+    pinv,
+    qr,
+    self_adjoint_eig as eigh,
+    self_adjoint_eigvals as eigvalsh,
+    slogdet,
+    svd,
+)
+
+__all__ = [
+    "adjoint",
+    "band_part",
+    "cholesky",
+    "cholesky_solve",
+    "cross",
+    "det",
+    "diag",
+    "diag_part",
+    "eigh",
+    "eigvalsh",
+    "einsum",
+    "expm",
+    "eye",
+    "global_norm",
+    "inv",
+    "logdet",
+    "lstsq",
+    "lu",
+    "lu_solve",
+    "matmul",
+    "matrix_rank",
+    "matrix_transpose",
+    "matvec",
+    "norm",
+    "normalize",
+    "pinv",
+    "qr",
+    "set_diag",
+    "slogdet",
+    "solve",
+    "svd",
+    "tensor_diag",
+    "tensor_diag_part",
+    "tensordot",
+    "trace",
+    "transpose",
+    "triangular_solve",
+]

@@ -1,0 +1,240 @@
+"""Contractions over several axes: einsum and tensordot."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import opt_einsum
+
+from millrace.core.tensor_shape import TensorShape, unknown_shape
+from millrace.graph.convert import convert_to_tensor
+from millrace.graph.defaults import name_scope
+from millrace.graph.define import op
+from millrace.graph.registry import JAX_GRADIENT
+from millrace.graph.shape_inference import ShapeContext, broadcast_shapes
+from millrace.graph.tensor import Tensor
+from millrace.ops import array, linear_algebra, numeric, reduction
+
+__all__ = ["einsum", "tensordot"]
+
+#: The size that an unknown axis counts as when the order of contractions is chosen.
+_GUESSED_SIZE = 64
+
+
+# -- Einsum ------------------------------------------------------------------------------
+
+
+def _labels(term: str, rank: int) -> list[str]:
+    """One label an axis; the axes of an ellipsis are called ``.-1``, ``.-2``... from the right."""
+    if "..." not in term:
+        if len(term) != rank:
+            raise ValueError(f"Expected input of rank {len(term)} for '{term}', but it is {rank}")
+        return list(term)
+    head, _, tail = term.partition("...")
+    middle = rank - len(head) - len(tail)
+    if middle < 0:
+        raise ValueError(f"Expected input of rank {len(head + tail)} or more for '{term}'")
+    return [*head, *(f".{i - middle}" for i in range(middle)), *tail]
+
+
+def _einsum_shape(c: ShapeContext) -> TensorShape:
+    equation = c.attr("equation").decode()
+    terms, _, result = equation.partition("->")
+    inputs = terms.split(",")
+    if len(inputs) != len(c.inputs):
+        raise ValueError(f"Expected {len(inputs)} inputs for '{equation}', got {len(c.inputs)}")
+    if any(t.shape.sizes is None for t in c.inputs):
+        return unknown_shape(len(result)) if "..." not in result else unknown_shape()
+    sizes: dict[str, int | None] = {}
+    ellipsis = 0
+    for term, tensor in zip(inputs, c.inputs, strict=True):
+        labels = _labels(term, len(tensor.shape.sizes or ()))
+        ellipsis = max(ellipsis, sum(label.startswith(".") for label in labels))
+        for label, size in zip(labels, tensor.shape.sizes or (), strict=True):
+            known = sizes.get(label)
+            if label.startswith(".") and label in sizes:
+                merged = broadcast_shapes(TensorShape([known]), TensorShape([size]))
+                sizes[label] = (merged.sizes or (None,))[0]
+                continue
+            if known is not None and size is not None and known != size:
+                raise ValueError(f"Dimensions must be equal, but are {known} and {size}")
+            sizes[label] = size if known is None else known
+    rank = len(result.replace("...", "")) + (ellipsis if "..." in result else 0)
+    return TensorShape([sizes.get(label) for label in _labels(result, rank)])
+
+
+@op(
+    "Einsum(inputs: N*T) -> output: T where equation: string; N: int >= 1; T: type",
+    shape=_einsum_shape,
+    gradient=JAX_GRADIENT,
+)
+def Einsum(inputs: list[Any], *, xp: Any, equation: bytes) -> Any:
+    return xp.einsum(equation.decode(), *inputs)
+
+
+def _explicit(equation: str) -> str:
+    """The equation without spaces, and with its result written out."""
+    compact = equation.replace(" ", "")
+    if not re.fullmatch(r"[A-Za-z.,]*(->[A-Za-z.]*)?", compact) or compact.count("->") > 1:
+        raise ValueError(f"Indices have incorrect format. Received: {equation}.")
+    terms, arrow, result = compact.partition("->")
+    if not arrow:
+        letters = terms.replace("...", "").replace(",", "")
+        once = sorted(letter for letter in set(letters) if letters.count(letter) == 1)
+        result = ("..." if "..." in terms else "") + "".join(once)
+    return f"{terms}->{result}"
+
+
+def einsum(equation: str, *inputs: Any, **kwargs: Any) -> Tensor:
+    """A sum of products, told by an equation in Einstein's notation.
+
+    Args:
+      equation: Such as ``"ij,jk->ik"``; ``...`` stands for axes that broadcast.
+      *inputs: The tensors, one for each term.
+      **kwargs: ``name``, and ``optimize`` (how the order of contractions is chosen).
+
+    Raises:
+      ValueError: The equation is malformed, or does not fit the inputs.
+    """
+    name = kwargs.pop("name", None)
+    optimize = kwargs.pop("optimize", "greedy")
+    if kwargs:
+        raise TypeError(f"Invalid keyword arguments for einsum: {', '.join(kwargs)}")
+    with name_scope(name, "einsum", [equation, *inputs]):
+        tensors = [convert_to_tensor(item) for item in inputs]
+        full = _explicit(equation)
+        count = full.partition("->")[0].count(",") + 1
+        if count != len(tensors):
+            raise ValueError(
+                f"Got {len(tensors)} inputs for equation '{equation}', expected {count}"
+            )
+        if len(tensors) <= 2 or any(t.shape.sizes is None for t in tensors):
+            return Einsum(tensors, equation=full)
+        shapes = [
+            tuple(_GUESSED_SIZE if size is None else size for size in t.shape.sizes or ())
+            for t in tensors
+        ]
+        _, path = opt_einsum.contract_path(full, *shapes, shapes=True, optimize=optimize)
+        for step in path.contraction_list:
+            places, part = step[0], step[2]
+            operands = [tensors.pop(i) for i in places]
+            tensors.append(Einsum(operands, equation=part))
+        return tensors[0]
+
+
+# -- Tensordot ---------------------------------------------------------------------------
+
+
+def _contracted(axes: Any, a: Tensor, b: Tensor) -> tuple[Any, Any]:
+    """The axes of a and of b to sum over; lists where they can be, else tensors."""
+    if isinstance(axes, int | np.integer):
+        if axes < 0:
+            raise ValueError(f"`axes` must be at least 0. Received: {axes}.")
+        rank = a.shape.ndims
+        if rank is None:
+            return numeric.range(array.rank(a) - axes, array.rank(a)), list(range(axes))
+        if axes > rank:
+            raise ValueError(f"`axes` must not be larger than the number of dimensions of tensor {a}.")
+        return list(range(rank - axes, rank)), list(range(axes))
+    if isinstance(axes, list | tuple):
+        if len(axes) != 2:
+            raise ValueError(f"`axes` must be an integer or have length 2. Received {axes}.")
+        first, second = ([x] if isinstance(x, int | np.integer) else x for x in axes)
+        if isinstance(first, Tensor) or isinstance(second, Tensor):
+            return first, second
+        first, second = list(first), list(second)
+        if len(first) != len(second):
+            raise ValueError(
+                "Different number of contraction axes `a` and `b`, "
+                f"{len(first)} != {len(second)}."
+            )
+        return first, second
+    pair: Any = convert_to_tensor(axes, name="axes", dtype="int32")
+    return pair[0], pair[1]
+
+
+def _as_matrix(tensor: Any, axes: Any, last: bool) -> tuple[Any, Any]:
+    """The tensor as a matrix with the contracted axes on one side, and its other sizes."""
+    if isinstance(axes, list) and tensor.shape.ndims is not None:
+        return _as_matrix_statically(tensor, axes, last)
+    shape, rank = array.shape(tensor), array.rank(tensor)
+    places: Any = convert_to_tensor(axes, dtype="int32")
+    places = array.where_v2(places >= 0, places, places + rank)
+    free, _ = array.setdiff1d(numeric.range(rank), places)
+    sizes_free, sizes_bound = array.gather(shape, free), array.gather(shape, places)
+    order = array.concat([free, places] if last else [places, free], 0)
+    products = [reduction.reduce_prod(sizes_free), reduction.reduce_prod(sizes_bound)]
+    target = array.stack(products if last else products[::-1])
+    return array.reshape(array.transpose(tensor, order), target), sizes_free
+
+
+def _as_matrix_statically(tensor: Any, axes: list[int], last: bool) -> tuple[Any, Any]:
+    sizes = list(tensor.shape.sizes)
+    rank = len(sizes)
+    bound = [axis % rank if -rank <= axis < rank else axis for axis in axes]
+    for axis in bound:
+        if not 0 <= axis < rank:
+            raise ValueError(f"Axis {axis} is out of range for tensor {tensor}")
+    free = [i for i in range(rank) if i not in bound]
+    order = [*free, *bound] if last else [*bound, *free]
+    if order != list(range(rank)):
+        tensor = array.transpose(tensor, order)
+    if None not in sizes:
+        free_sizes: Any = [sizes[i] for i in free]
+        rows = int(np.prod(free_sizes, dtype=np.int64))
+        columns = int(np.prod([sizes[i] for i in bound], dtype=np.int64))
+        target = [rows, columns] if last else [columns, rows]
+        if target != [sizes[i] for i in order]:
+            tensor = array.reshape(tensor, target)
+        return tensor, free_sizes
+    shape = array.shape(tensor)
+    free_sizes = shape[: len(free)] if last else shape[len(bound) :]
+    bound_sizes = shape[len(free) :] if last else shape[: len(bound)]
+    products = [reduction.reduce_prod(free_sizes), reduction.reduce_prod(bound_sizes)]
+    tensor = array.reshape(tensor, array.stack(products if last else products[::-1]))
+    return tensor, free_sizes
+
+
+def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
+    """The sum of products over pairs of axes; all others stay, those of `a` first.
+
+    Args:
+      a: A tensor.
+      b: A tensor.
+      axes: A number N (the last N axes of `a`, the first N of `b`), or two lists of axes.
+      name: The name scope.
+
+    Raises:
+      ValueError: The axes do not fit.
+    """
+    with name_scope(name, "Tensordot", [a, b, axes]) as scope:
+        a, b = convert_to_tensor(a, name="a"), convert_to_tensor(b, name="b")
+        axes_a, axes_b = _contracted(axes, a, b)
+        left, rows = _as_matrix(a, axes_a, last=True)
+        right, columns = _as_matrix(b, axes_b, last=False)
+        product = linear_algebra.matmul(left, right)
+        if isinstance(rows, list) and isinstance(columns, list):
+            shape: Any = [*rows, *columns]
+            if product.shape.is_fully_defined() and product.shape.as_list() == shape:
+                return product
+            return array.reshape(product, shape, name=scope)
+        sizes = [
+            convert_to_tensor(np.asarray(part, np.int32)) if isinstance(part, list) else part
+            for part in (rows, columns)
+        ]
+        result = array.reshape(product, array.concat(sizes, 0), name=scope)
+        result.set_shape(_known_shape(a, axes_a).concatenate(_known_shape(b, axes_b)))
+        return result
+
+
+def _known_shape(tensor: Tensor, axes: Any) -> TensorShape:
+    """The sizes that a tensor brings to the result, as far as they are known."""
+    sizes = tensor.shape.sizes
+    if sizes is None:
+        return unknown_shape()
+    if not isinstance(axes, list):
+        return unknown_shape()
+    bound = {axis % len(sizes) for axis in axes}
+    return TensorShape([size for i, size in enumerate(sizes) if i not in bound])
