@@ -211,6 +211,25 @@ class _Walk:
         #: Gradients that arrived at a tensor and are not added up yet.
         self._grads: dict[Tensor, list[Any]] = {}
         self._units: dict[Operation, Any] = {}
+        #: Inside a branch or loop body: what its arguments were captured from, and back.
+        self._captured: dict[Operation, Tensor] = {}
+        self._capturing: dict[Tensor, list[Operation]] = {}
+        inner: Any = graph
+        while (captures := getattr(inner, "captures", None)) is not None:
+            for outer_tensor, argument in captures.items():
+                self._captured[argument.op] = outer_tensor
+                self._capturing.setdefault(outer_tensor, []).append(argument.op)
+            inner = inner.outer
+
+    def _inputs(self, unit: Any) -> Sequence[Tensor]:
+        """What a unit reads; a captured argument reads what it was captured from."""
+        if unit in self._captured:
+            return [self._captured[unit]]
+        inputs: Sequence[Tensor] = unit.inputs
+        return inputs
+
+    def _consumers(self, tensor: Tensor) -> list[Operation]:
+        return [*tensor._consumers, *self._capturing.get(tensor, ())]
 
     def _unit(self, op: Operation) -> Any:
         unit = self._units.get(op)
@@ -239,13 +258,14 @@ class _Walk:
             out_grads = [self._aggregate(t) for t in unit.outputs]
             for tensor, grad in zip(unit.outputs, out_grads, strict=True):
                 done[tensor] = grad
-            in_grads: Sequence[Any] = [None] * len(unit.inputs)
+            unit_inputs = self._inputs(unit)
+            in_grads: Sequence[Any] = [None] * len(unit_inputs)
             if unit not in stop_units and any(_is_real_grad(g) for g in out_grads):
                 in_grads = self._unit_gradient(unit, out_grads)
-            for tensor, grad in zip(unit.inputs, in_grads, strict=True):
+            for tensor, grad in zip(unit_inputs, in_grads, strict=True):
                 if grad is not None:
                     self._grads.setdefault(tensor, []).append(grad)
-            for tensor in unit.inputs:
+            for tensor in unit_inputs:
                 source = self._unit(tensor.op)
                 if source not in pending:
                     continue
@@ -266,7 +286,7 @@ class _Walk:
             reached.add(unit)
             for tensor in unit.outputs:
                 if is_trainable(tensor) or tensor in self._xs:
-                    frontier.extend(self._unit(c) for c in tensor._consumers)
+                    frontier.extend(self._unit(c) for c in self._consumers(tensor))
         between: set[Any] = set()
         frontier = [self._unit(y.op) for y in ys]
         while frontier:
@@ -274,7 +294,7 @@ class _Walk:
             if unit in between or unit not in reached:
                 continue
             between.add(unit)
-            frontier.extend(self._unit(t.op) for t in unit.inputs)
+            frontier.extend(self._unit(t.op) for t in self._inputs(unit))
         # A y that is itself an x counts even when nothing lies between.
         between.update(u for y in ys if (u := self._unit(y.op)) in x_units)
         return between
@@ -282,7 +302,7 @@ class _Walk:
     def _pending_counts(self, between: set[Any]) -> dict[Any, int]:
         pending = dict.fromkeys(between, 0)
         for unit in between:
-            for tensor in unit.inputs:
+            for tensor in self._inputs(unit):
                 source = self._unit(tensor.op)
                 if source in pending:
                     pending[source] += 1
@@ -293,13 +313,15 @@ class _Walk:
         return {
             unit
             for unit in x_units
-            if not any(self._unit(t.op) in between for t in unit.inputs)
+            if not any(self._unit(t.op) in between for t in self._inputs(unit))
         }
 
     def _unit_gradient(self, unit: Any, out_grads: list[Any]) -> Sequence[Any]:
         if not isinstance(unit, Operation):
             result: Sequence[Any] = unit.gradient(out_grads, self)
             return result
+        if unit in self._captured:
+            return out_grads
         rule = gradient_rule(unit)
         if rule is NO_GRADIENT:
             return [None] * len(unit.inputs)

@@ -229,6 +229,8 @@ class Invoker:
             return check
 
         def key_of(inner: Node) -> Any:
+            if key is None:
+                return None
             seeds = f"{inner.name} {inner.attrs.get('seed', 0)} {inner.attrs.get('seed2', 0)}"
             return jax.random.fold_in(key, zlib.crc32(seeds.encode()))
 
@@ -255,6 +257,8 @@ def _result(edge: Edge, env: dict[Edge, Any], state: VariableState) -> Any:
         return env[edge]
     if edge.node.type == "Const":
         return edge.node.attrs["value"]
+    if is_array_handle(edge):
+        return None
     variable = variable_of(edge)
     assert variable is not None, edge
     return VariableRef(state, variable)
@@ -335,7 +339,9 @@ def call(node: Node, inputs: list[Any], services: Services) -> list[Any]:
     except NotCompilable:
         raise
     except Exception as error:
-        raise op_error(node, error) from error
+        found = op_error(node, error)
+        # What a kernel says on purpose needs no trace of its insides; a surprise does.
+        raise found from (error if isinstance(found, errors.InternalError) else None)
     return result if definition.kind == "blocking" else flatten_outputs(node, result)
 
 
