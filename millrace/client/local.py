@@ -10,15 +10,16 @@ from millrace.core import errors
 from millrace.graph.graph import Graph
 from millrace.graph.operation import Operation
 from millrace.graph.tensor import Tensor
+from millrace.passes.node import Edge, Node
 from millrace.passes.place import Placer, local_devices
 from millrace.passes.prune import prune
 from millrace.runtime import executor
 from millrace.runtime.plan import Plan, host_value
 from millrace.runtime.resources import ResourceStore
 from millrace.runtime.step import SessionState, Step
-from millrace.runtime.step_stats import fill_metadata
+from millrace.runtime.step_stats import fill_metadata, fill_partition_graphs
 
-_TRACE_FULL = 3
+_NO_TRACE = 0
 
 
 class DeviceAttributes(NamedTuple):
@@ -28,6 +29,14 @@ class DeviceAttributes(NamedTuple):
     device_type: str
     memory_limit_bytes: int
     incarnation: int
+
+
+class PlacedPlan(NamedTuple):
+    """A plan, and the nodes that it was made of, each on its device."""
+
+    plan: Plan
+    nodes: list[Node]
+    arguments: list[Edge]
 
 
 class _LocalPartialRun:
@@ -66,7 +75,7 @@ class LocalBackend:
 
     def prepare(
         self, fetches: Sequence[Tensor], targets: Sequence[Operation], feeds: Sequence[Tensor]
-    ) -> Plan:
+    ) -> PlacedPlan:
         """Prunes, places and plans."""
         return self._plan(fetches, targets, feeds)
 
@@ -76,28 +85,38 @@ class LocalBackend:
         targets: Sequence[Operation],
         feeds: Sequence[Tensor],
         late: bool = False,
-    ) -> Plan:
+    ) -> PlacedPlan:
         program = prune(fetches, targets, feeds)
         self._placer.place(program.nodes)
-        return Plan(program, late_arguments=late)
+        placed = list(program.nodes)
+        return PlacedPlan(Plan(program, late_arguments=late), placed, program.arguments)
 
     def run(
-        self, prepared: Plan, values: Sequence[Any], options: Any, run_metadata: Any
+        self, prepared: PlacedPlan, values: Sequence[Any], options: Any, run_metadata: Any
     ) -> list[Any]:
         """Runs one step in the calling thread."""
         timeout = self._config.operation_timeout_in_ms
         trace = False
         if options is not None:
             timeout = options.timeout_in_ms or timeout
-            trace = options.trace_level >= _TRACE_FULL and run_metadata is not None
-        step = Step(self.state, executor.run_values, trace=trace, timeout=timeout / 1000 if timeout > 0 else None)
+            trace = options.trace_level > _NO_TRACE and run_metadata is not None
+        step = Step(
+            self.state,
+            executor.run_values,
+            trace=trace,
+            timeout=timeout / 1000 if timeout > 0 else None,
+        )
         self._begin(step)
         try:
-            results = executor.run(prepared, step, values)
+            results = executor.run(prepared.plan, step, values)
         finally:
             self._steps.discard(step)
-        if trace:
-            fill_metadata(run_metadata, step)
+        if run_metadata is not None:
+            run_metadata.Clear()  # It tells of this step, not of earlier ones as well.
+            if trace:
+                fill_metadata(run_metadata, step)
+            if options is not None and options.output_partition_graphs:
+                fill_partition_graphs(run_metadata, prepared.nodes, prepared.arguments)
         return results
 
     def _begin(self, step: Step) -> None:
@@ -110,7 +129,7 @@ class LocalBackend:
         self, fetches: Sequence[Tensor], targets: Sequence[Operation], feeds: Sequence[Tensor]
     ) -> _LocalPartialRun:
         """Makes a step that waits for its feeds."""
-        plan = self._plan(fetches, targets, feeds, late=True)
+        plan = self._plan(fetches, targets, feeds, late=True).plan
         step = Step(self.state, executor.run_values)
         self._begin(step)
         return _LocalPartialRun(executor.Execution(plan, step), feeds, fetches, targets)
@@ -127,10 +146,12 @@ class LocalBackend:
         for tensor in values:
             if tensor not in run.feeds:
                 raise errors.InvalidArgumentError(
-                    None, tensor.op, f"{tensor.name} was not a feed of partial_run_setup, or was "
-                    "fed before."
+                    None,
+                    tensor.op,
+                    f"{tensor.name} was not a feed of partial_run_setup, or was fed before.",
                 )
-        for element in (*fetches, *targets):
+        elements: list[Tensor | Operation] = [*fetches, *targets]
+        for element in elements:
             if element not in run.fetches and element not in run.targets:
                 raise errors.InvalidArgumentError(
                     None,
@@ -163,7 +184,5 @@ class LocalBackend:
             self._closed = True
             steps = list(self._steps)
         for step in steps:
-            step.cancellation.cancel(
-                errors.CancelledError(None, None, "Session has been closed.")
-            )
+            step.cancellation.cancel(errors.CancelledError(None, None, "Session has been closed."))
         self.state.resources.clear_all()

@@ -20,7 +20,6 @@ from millrace.core.config import ConfigProto
 from millrace.graph import stacks
 from millrace.graph.defaults import get_default_graph
 from millrace.graph.graph import Graph
-from millrace.graph.operation import Operation
 from millrace.graph.tensor import Tensor
 
 _MAX_CACHED_RUNS = 1024
@@ -51,26 +50,26 @@ class _PartialRun:
 class BaseSession:
     """What `Session` and `InteractiveSession` share."""
 
-    def __init__(self, target: str = "", graph: Graph | None = None, config: Any = None) -> None:
+    def __init__(
+        self, target: str | bytes = "", graph: Graph | None = None, config: Any = None
+    ) -> None:
         if graph is None:
             graph = get_default_graph()
         elif not isinstance(graph, Graph):
             raise TypeError(f"graph must be a tf.Graph, but got {type(graph)}")
-        if isinstance(target, str):
-            target = target.encode()
-        if not isinstance(target, bytes):
+        if not isinstance(target, str | bytes):
             raise TypeError(f"target must be a string, but got {type(target)}")
         if config is not None and not isinstance(config, ConfigProto):
             raise TypeError(f"config must be a tf.ConfigProto, but got {type(config)}")
         self._graph = graph
-        self._target = target
+        self._target = target.encode() if isinstance(target, str) else target
         self._config = config if config is not None else ConfigProto()
         self._closed = False
         self._lock = threading.Lock()
         self._runs: dict[Any, _BoundRun] = {}
         self._edit_count = graph._edit_count
         self._partial_runs: dict[str, _PartialRun] = {}
-        self._backend: Backend = make_backend(target.decode(), graph, self._config)
+        self._backend: Backend = make_backend(self._target.decode(), graph, self._config)
 
     @property
     def graph(self) -> Graph:
@@ -151,9 +150,7 @@ class BaseSession:
                 bound = self._runs.get(key)
             except TypeError:
                 key, bound = None, None
-            if bound is not None and (
-                not feed_dict or len(bound.converters) == len(feed_dict)
-            ):
+            if bound is not None and (not feed_dict or len(bound.converters) == len(feed_dict)):
                 if not feed_dict:
                     return bound, []
                 return bound, [
@@ -235,7 +232,7 @@ class BaseSession:
         self._check_usable()
         if feed_list is not None and not isinstance(feed_list, list | tuple):
             raise TypeError("Argument `feed_list` must be a list or tuple.")
-        tensors = []
+        tensors: list[Tensor] = []
         for feed in feed_list or ():
             tensors.extend(tensor for tensor, _ in expand_feed(self._graph, feed, None))
         mapper = FetchMapper(self._graph, fetches)
@@ -323,5 +320,3 @@ def make_backend(target: str, graph: Graph | None, config: Any) -> Backend:
       NotFoundError: Nothing serves such a target.
     """
     return LocalBackend(target, graph, config)
-
-

@@ -88,4 +88,4 @@ def prepend_name_scope(name: Any, import_scope: str | None) -> Any:
     text = name.decode() if isinstance(name, bytes) else name
     scope = import_scope.removesuffix("/")
     mark = next((m for m in ("^", "loc:@") if text.startswith(m)), "")
-    return f"{mark}{scope}/{text[len(mark):]}"
+    return f"{mark}{scope}/{text[len(mark) :]}"

@@ -196,6 +196,8 @@ class Function:
 
 def _argument_name(name: str, index: int) -> str:
     cleaned = "".join(c if c.isalnum() else "_" for c in name).lower().strip("_")
+    if cleaned.endswith(f"_{index}"):  # From a FunctionDef: it keeps the name that it has there.
+        return cleaned
     return f"{cleaned or 'arg'}_{index}"
 
 

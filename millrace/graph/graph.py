@@ -154,6 +154,8 @@ class Graph:
                 value = value(node_preview(name, op_type))
             if value is not None and key not in stored:
                 stored[key] = value
+        if self._container and definition.is_stateful and stored.get("container") == b"":
+            stored["container"] = self._container.encode()
         output_types = dtypes if dtypes is not None else definition.signature.output_types(stored)
         input_ops = {tensor.op for tensor in inputs}
         with self._lock:
@@ -603,7 +605,8 @@ class Graph:
             if add_shapes and op.outputs:
                 shapes = node.attr["_output_shapes"].list
                 shapes.shape.extend(t.shape.as_proto() for t in op.outputs)
-        message.library.function.extend(f.to_function_def() for f in self._functions.values())
+        if self._functions:  # Touching the field would make it present, and the text differ.
+            message.library.function.extend(f.to_function_def() for f in self._functions.values())
         return message
 
 

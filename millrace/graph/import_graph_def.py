@@ -40,14 +40,14 @@ _CONTROL = -1
 
 
 class _Source(NamedTuple):
-    """An input of a node: an output of another, or (index -1) the other as a control."""
+    """An input of a node: an output of another, or (slot -1) the other as a control."""
 
     name: str
-    index: int
+    slot: int
 
     @property
     def text(self) -> str:
-        return f"^{self.name}" if self.index == _CONTROL else f"{self.name}:{self.index}"
+        return f"^{self.name}" if self.slot == _CONTROL else f"{self.name}:{self.slot}"
 
 
 def import_graph_def(
@@ -147,8 +147,7 @@ def _return_names(return_elements: Sequence[str] | None) -> list[str] | None:
         return None
     if not all(isinstance(item, str | bytes) for item in return_elements):
         raise TypeError(
-            "Argument `return_elements` must be a list of strings. "
-            f"Obtained {return_elements}."
+            f"Argument `return_elements` must be a list of strings. Obtained {return_elements}."
         )
     return [_text(item) for item in return_elements]
 
@@ -186,17 +185,23 @@ def _input_tensors(
             ) from None
 
 
+def _root(graph: Graph) -> Graph:
+    """The graph that keeps the functions."""
+    return graph.root if isinstance(graph, function.FuncGraph) else graph
+
+
 class _undone_on_error:  # noqa: N801 - reads as a word in a `with` statement
     """Takes back what was added to a graph when the block fails."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
+        self._root = _root(graph)
 
     def __enter__(self) -> None:
         graph = self._graph
         self._count = len(graph._ops)
         self._names = dict(graph._names_in_use)
-        self._functions = dict(graph._functions)
+        self._functions = dict(self._root._functions)
         self._versions = type(graph._graph_def_versions)()
         self._versions.CopyFrom(graph._graph_def_versions)
 
@@ -210,7 +215,7 @@ class _undone_on_error:  # noqa: N801 - reads as a word in a `with` statement
         for op in added:
             graph._discard(op)
         graph._names_in_use = self._names
-        graph._functions = self._functions
+        self._root._functions = self._functions
         graph._graph_def_versions.CopyFrom(self._versions)
 
 
@@ -238,6 +243,7 @@ class _Importer:
         self._replaced = replaced
         self._nodes = {node.name: node for node in message.node}
         self._inputs: dict[str, list[_Source]] = {}
+        self._names: dict[str, str] = {}
         #: Keys of `input_map` that stand for something in the message.
         self._used: set[_Source] = set()
         self._producer = {op.name: op for op in producer_op_list.op} if producer_op_list else {}
@@ -249,6 +255,7 @@ class _Importer:
         """Makes all operations."""
         self._check_versions()
         self._check_nodes()
+        self._names = self._unique_names()
         self._add_functions()
         outer = self._graph._control_stack, self._graph._colocation_stack
         self._graph._control_stack, self._graph._colocation_stack = [], []
@@ -306,11 +313,11 @@ class _Importer:
             # A replaced input need not exist: a part of a graph is imported that way.
             if source.name not in self._nodes and source not in self._replaced:
                 raise ValueError(f"Node '{node.name}': Unknown input node '{text}'")
-            if controls and source.index != _CONTROL:
+            if controls and source.slot != _CONTROL:
                 raise ValueError(
                     f"Node '{node.name}': Control dependencies must come after regular dependencies"
                 )
-            controls = source.index == _CONTROL
+            controls = source.slot == _CONTROL
             sources.append(source)
         return sources
 
@@ -327,6 +334,20 @@ class _Importer:
                 and spec.default_value == node.attr[spec.name]
             ):
                 del node.attr[spec.name]
+
+    def _unique_names(self) -> dict[str, str]:
+        """New names: with the prefix, and a number where the graph has the name already."""
+        names: dict[str, str] = {}
+        reserved = {self._prefix + name for name in self._nodes}
+        for name in self._nodes:
+            wanted = candidate = self._prefix + name
+            count = 0
+            while candidate in self._graph._ops or (count and candidate in reserved):
+                count += 1
+                candidate = f"{wanted}_{count}"
+            reserved.add(candidate)
+            names[name] = candidate
+        return names
 
     # -- Functions -------------------------------------------------------------------------
 
@@ -345,11 +366,13 @@ class _Importer:
 
         for name in messages:
             add(name)
+        functions = _root(self._graph)._functions
+        for name in messages:  # In the order of the message, so that it comes out as it went in.
+            functions[name] = functions.pop(name)
 
     def _add_function(self, message: function_pb2.FunctionDef) -> None:
         name = message.signature.name
-        root = self._graph.root if isinstance(self._graph, function.FuncGraph) else self._graph
-        known = root._functions.get(name)
+        known = _root(self._graph)._functions.get(name)
         made = None
         if known is None or known.to_function_def() != message:
             made = function.from_function_def(self._graph, message)
@@ -377,7 +400,7 @@ class _Importer:
                 self._is_back_edge(node, source) for source in sources
             ):
                 # One input that is not a back edge is enough to begin with.
-                controls = sum(source.index == _CONTROL for source in sources)
+                controls = sum(source.slot == _CONTROL for source in sources)
                 waiting[i] = min(waiting[i], controls + 1)
             for source in sources:
                 followers[place[source.name]].append(i)
@@ -400,19 +423,19 @@ class _Importer:
     def _is_back_edge(self, node: Any, source: _Source) -> bool:
         return (
             node.op in _BACK_EDGE_TARGETS
-            and source.index != _CONTROL
+            and source.slot != _CONTROL
             and source not in self._replaced
             and self._nodes[source.name].op in _BACK_EDGE_SOURCES
         )
 
     def _add(self, node: Any) -> None:
         definition = registry.lookup(node.op)
-        name = self._unique(self._prefix + node.name)
+        name = self._names[node.name]
         attrs = self._attributes(definition.signature, node, name)
         inputs: list[Tensor | None] = []
         controls: list[Operation] = []
         for source in self._inputs[node.name]:
-            if source.index == _CONTROL:
+            if source.slot == _CONTROL:
                 control = self._control(source)
                 if control not in controls:
                     controls.append(control)
@@ -440,18 +463,6 @@ class _Importer:
             _refine_shapes(op, output_shapes)
         self.ops[node.name] = op
 
-    def _unique(self, name: str) -> str:
-        """`name`, or with a number that neither the graph nor the message has used."""
-        if name not in self._graph._ops:
-            return name
-        count = 1
-        while True:
-            candidate = f"{name}_{count}"
-            in_message = candidate.removeprefix(self._prefix) in self._nodes
-            if candidate not in self._graph._ops and not in_message:
-                return candidate
-            count += 1
-
     def _attributes(self, signature: Signature, node: Any, name: str) -> dict[str, Any]:
         attrs: dict[str, Any] = {}
         for key, value in node.attr.items():
@@ -462,8 +473,11 @@ class _Importer:
             elif (stored := attributes.from_proto(value)) is not None:
                 attrs[key] = stored
         if (groups := attrs.get("_class")) is not None:
-            attrs["_class"] = [self._prefixed_group(group) for group in groups]
-        return signature.complete(attrs)
+            attrs["_class"] = [self._renamed_group(group) for group in groups]
+        try:
+            return signature.complete(attrs)
+        except ValueError as error:
+            raise ValueError(f"{error}; NodeDef: {{{{node {name}}}}}") from None
 
     def _stored(self, message: attr_value_pb2.AttrValue) -> Any:
         if len(message.list.func):
@@ -473,12 +487,10 @@ class _Importer:
             ]
         return function.stored_attr(self._graph, message)
 
-    def _prefixed_group(self, group: bytes) -> bytes:
+    def _renamed_group(self, group: bytes) -> bytes:
         if not group.startswith(b"loc:@"):
             return group
-        name = group.decode().removeprefix("loc:@")
-        known = self.ops.get(name)
-        return f"loc:@{known.name if known is not None else self._prefix + name}".encode()
+        return f"loc:@{self._names[group.decode().removeprefix('loc:@')]}".encode()
 
     def _control(self, source: _Source) -> Operation:
         if source in self._replaced:
@@ -491,12 +503,12 @@ class _Importer:
             self._used.add(source)
             return self._replaced[source]
         outputs = self.ops[source.name].outputs
-        if source.index >= len(outputs):
+        if source.slot >= len(outputs):
             raise ValueError(
-                f"Node '{node.name}': Connecting to invalid output {source.index} of source node "
+                f"Node '{node.name}': Connecting to invalid output {source.slot} of source node "
                 f"{source.name} which has {len(outputs)} outputs."
             )
-        return outputs[source.index]
+        return outputs[source.slot]
 
     # -- The scopes around the import ------------------------------------------------------
 
@@ -534,13 +546,12 @@ class _Importer:
         unknown = []
         for source in self._replaced:
             op = self.ops.get(source.name)
-            exists = op is not None and source.index < len(op.outputs)
+            exists = op is not None and source.slot < len(op.outputs)
             if source not in self._used and not exists:
                 unknown.append(source.text)
         if unknown:
             raise ValueError(
-                "Attempted to map inputs that were not found in graph_def: "
-                f"[{', '.join(unknown)}]"
+                f"Attempted to map inputs that were not found in graph_def: [{', '.join(unknown)}]"
             )
 
     def element(self, text: str) -> Tensor | Operation:
@@ -556,12 +567,12 @@ class _Importer:
         op = self.ops.get(source.name)
         if op is None:
             raise ValueError(f"Requested return tensor '{text}' not found in graph def")
-        if source.index >= len(op.outputs):
+        if source.slot >= len(op.outputs):
             raise ValueError(
-                f"Invalid return output {source.index} of node '{source.name}', which has "
+                f"Invalid return output {source.slot} of node '{source.name}', which has "
                 f"{len(op.outputs)} output(s)"
             )
-        return op.outputs[source.index]
+        return op.outputs[source.slot]
 
 
 # -- Nodes against signatures --------------------------------------------------------------
@@ -592,8 +603,10 @@ def _check_attr(
 ) -> None:
     where = f"\n\t; NodeDef: {{{{node {name}}}}}; Op<name={signature.name}>"
     found = _kind_of(value)
-    if found is not None and found != spec.type and not (
-        found == "list()" and spec.type.startswith("list(")
+    if (
+        found is not None
+        and found != spec.type
+        and not (found == "list()" and spec.type.startswith("list("))
     ):
         raise ValueError(
             f"AttrValue had value with type '{found}' when '{spec.type}' expected"

@@ -217,7 +217,9 @@ def create_meta_graph_def(
         (saver_def, saver_pb2.SaverDef, "saver_def"),
     ):
         if value is not None and not isinstance(value, kind):
-            raise TypeError(f"{name} must be of type {kind.__name__}. Received type: {type(value)}.")
+            raise TypeError(
+                f"{name} must be of type {kind.__name__}. Received type: {type(value)}."
+            )
     graph = graph if graph is not None else get_default_graph()
     message = meta_graph_pb2.MetaGraphDef()
     if meta_info_def is not None:
@@ -227,7 +229,9 @@ def create_meta_graph_def(
     if graph_def is None:
         graph_def = graph.as_graph_def(add_shapes=True)
     if graph_def.ByteSize() >= _MAX_BYTES:
-        raise ValueError(f"GraphDef cannot be larger than 2GB. Received size: {graph_def.ByteSize()}.")
+        raise ValueError(
+            f"GraphDef cannot be larger than 2GB. Received size: {graph_def.ByteSize()}."
+        )
     message.graph_def.CopyFrom(graph_def)
     if not message.meta_info_def.stripped_op_list.op:
         message.meta_info_def.stripped_op_list.CopyFrom(stripped_op_list_for_graph(graph_def))

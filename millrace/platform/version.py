@@ -1,3 +1,11 @@
 """The version of Millrace, stated once: pyproject.toml reads it here without importing anything."""
 
 __version__ = "0.1.0"
+
+#: `tf.VERSION`: the TensorFlow whose interface this is. Programs compare it with "1.x" to choose
+#: between spellings, and files carry it, so it is not Millrace's own version.
+TENSORFLOW_VERSION = "1.15.0"
+#: `tf.GIT_VERSION`: says whose build it is where TensorFlow says which commit.
+GIT_VERSION = f"millrace-{__version__}"
+#: `tf.COMPILER_VERSION`: there is no compiler; XLA compiles at run time.
+COMPILER_VERSION = "none"

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from millrace.core import errors
+from millrace.runtime import step_stats
 from millrace.runtime.deferred import Deferred
 from millrace.runtime.kernel_call import flatten_outputs, op_error
 from millrace.runtime.plan import Plan, host_value
@@ -53,18 +54,13 @@ def _traced_run(stage: Any, inputs: list[Any], step: Step) -> Any:
     start = time.time_ns()
     outputs = stage.run(inputs, step)
     if isinstance(outputs, Deferred):
-        outputs.add_callback(lambda _: _note(stage, step, start))
+        outputs.add_callback(lambda _: step_stats.note(stage, step, start, ()))
         return outputs
     for value in outputs:
         if hasattr(value, "block_until_ready"):
             value.block_until_ready()
-    _note(stage, step, start)
+    step_stats.note(stage, step, start, outputs)
     return outputs
-
-
-def _note(stage: Any, step: Step, start: int) -> None:
-    assert step.events is not None
-    step.events.append((stage, start, time.time_ns(), threading.get_ident()))
 
 
 class Execution:

@@ -1,36 +1,169 @@
-"""What a traced step tells in RunMetadata: when each stage ran, and for how long."""
+"""What a traced step tells in RunMetadata: when each stage ran, on which thread, what it made.
+
+A device is one row. A host op is one entry under its own name. A compiled stage is one entry
+under the stage's name, with its duration; the nodes that were fused into it follow as entries
+without a duration of their own, so that a viewer of the graph sees that they ran, and where.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import threading
+import time
+from typing import Any, NamedTuple
 
+from tensorboard.compat.proto import graph_pb2
+
+from millrace.core.tensor_shape import TensorShape
+from millrace.graph import attributes
+from millrace.passes.node import Edge, Node
 from millrace.runtime.compiled_stage import CompiledStage
 from millrace.runtime.step import Step
 
+_ALLOCATOR = "xla_cpu"
+
+
+class OutputInfo(NamedTuple):
+    """What is kept of an output: enough to describe it, not the value."""
+
+    edge: Edge
+    shape: tuple[int, ...]
+    num_bytes: int
+
+
+class StageEvent(NamedTuple):
+    """One run of a stage; times are nanoseconds since the epoch."""
+
+    stage: Any
+    start: int
+    end: int
+    thread: int
+    outputs: list[OutputInfo]
+
+
+def note(stage: Any, step: Step, start: int, values: Any) -> None:
+    """Adds an event for a stage that has just ended."""
+    assert step.events is not None
+    outputs = [
+        OutputInfo(edge, value.shape, int(value.nbytes))
+        for edge, value in zip(stage.outputs, values, strict=False)
+        if hasattr(value, "nbytes") and hasattr(value, "shape")
+    ]
+    step.events.append(StageEvent(stage, start, time.time_ns(), threading.get_native_id(), outputs))
+
 
 def fill_metadata(run_metadata: Any, step: Step) -> None:
-    """Writes the step's events as StepStats, one row of nodes a device.
-
-    A compiled stage is one entry: its label lists the nodes that it fused.
-    """
+    """Writes the step's events as StepStats."""
     assert step.events is not None
-    rows: dict[str, Any] = {}
-    for stage, start, end, thread in step.events:
-        device = stage.nodes[0].device if stage.nodes else ""
-        row = rows.get(device)
+    writer = _Writer(run_metadata.step_stats)
+    for event in step.events:
+        writer.add(event)
+
+
+class _Writer:
+    def __init__(self, step_stats: Any) -> None:
+        self._step_stats = step_stats
+        self._rows: dict[str, Any] = {}
+
+    def _entry(self, device: str, event: StageEvent) -> Any:
+        row = self._rows.get(device)
         if row is None:
-            row = rows[device] = run_metadata.step_stats.dev_stats.add(device=device)
-        node_stats = row.node_stats.add()
-        compiled = isinstance(stage, CompiledStage)
-        node_stats.node_name = stage.name if compiled else stage.node.name
-        node_stats.all_start_micros = start // 1000
-        node_stats.op_end_rel_micros = max(1, (end - start) // 1000)
-        node_stats.all_end_rel_micros = node_stats.op_end_rel_micros
-        node_stats.thread_id = thread & 0xFFFFFFFF
-        if compiled:
-            inputs = ", ".join(edge.node.name for edge in stage.inputs)
-            names = " ".join(node.name for node in stage.nodes)
-            node_stats.timeline_label = f"{stage.name} = XLA({inputs}) [{names}]"
-        else:
-            inputs = ", ".join(edge.node.name for edge in stage.node.inputs)
-            node_stats.timeline_label = f"{stage.node.name} = {stage.node.type}({inputs})"
+            row = self._rows[device] = self._step_stats.dev_stats.add(device=device)
+        entry = row.node_stats.add()
+        entry.all_start_micros = event.start // 1000
+        entry.all_start_nanos = event.start
+        entry.scheduled_micros = event.start // 1000
+        entry.scheduled_nanos = event.start
+        entry.thread_id = event.thread
+        return entry
+
+    def add(self, event: StageEvent) -> None:
+        stage = event.stage
+        if not stage.nodes:
+            return
+        entry = self._entry(stage.nodes[0].device, event)
+        _set_duration(entry, event.end - event.start)
+        entry.node_name = stage.name
+        if not isinstance(stage, CompiledStage):
+            entry.timeline_label = _label(stage.nodes[0])
+            _describe(entry, event.outputs)
+            return
+        inputs = ", ".join(dict.fromkeys(_source_name(edge) for edge in stage.inputs))
+        names = " ".join(node.name for node in stage.nodes)
+        entry.timeline_label = f"{stage.name} = XLA({inputs}) of {names}"
+        by_node: dict[Node, list[OutputInfo]] = {}
+        for output in event.outputs:
+            by_node.setdefault(output.edge.node, []).append(output)
+        for node in stage.nodes:
+            part = self._entry(node.device, event)
+            part.node_name = node.name
+            part.timeline_label = f"{_label(node)} in {stage.name}"
+            _describe(part, by_node.get(node, []))
+
+
+def _set_duration(entry: Any, nanos: int) -> None:
+    micros = max(1, nanos // 1000)
+    entry.op_end_rel_micros = entry.all_end_rel_micros = micros
+    entry.op_end_rel_nanos = entry.all_end_rel_nanos = nanos
+
+
+def _label(node: Node) -> str:
+    inputs = [_source_name(edge) for edge in node.inputs]
+    inputs += [f"^{control.name}" for control in node.controls]
+    return f"{node.name} = {node.type}({', '.join(inputs)})"
+
+
+def _source_name(edge: Edge) -> str:
+    # A fed value is a node called after its tensor.
+    name = edge.node.name.removesuffix(":0")
+    return name if edge.index == 0 else f"{name}:{edge.index}"
+
+
+def _describe(entry: Any, outputs: list[OutputInfo]) -> None:
+    for info in outputs:
+        output = entry.output.add(slot=info.edge.index)
+        description = output.tensor_description
+        description.dtype = info.edge.dtype.base_dtype.as_datatype_enum
+        description.shape.CopyFrom(TensorShape(info.shape).as_proto())
+        allocation = description.allocation_description
+        allocation.requested_bytes = allocation.allocated_bytes = info.num_bytes
+        allocation.allocator_name = _ALLOCATOR
+    if outputs:
+        used = entry.memory.add(allocator_name=_ALLOCATOR)
+        used.total_bytes = used.peak_bytes = sum(info.num_bytes for info in outputs)
+
+
+def fill_partition_graphs(run_metadata: Any, nodes: list[Node], arguments: list[Edge]) -> None:
+    """Writes the placed nodes of a program, one GraphDef a device.
+
+    Args:
+      run_metadata: The RunMetadata.
+      nodes: The nodes.
+      arguments: Edges that are fed; each becomes an ``_Arg`` node where it is first read.
+    """
+    fed = {
+        edge.node: f"_arg_{edge.node.name.replace(':', '_')}_{i}"
+        for i, edge in enumerate(arguments)
+    }
+    graphs: dict[str, graph_pb2.GraphDef] = {}
+    written: set[Node] = set()
+    for node in nodes:
+        graph = graphs.get(node.device)
+        if graph is None:
+            graph = graphs[node.device] = run_metadata.partition_graphs.add()
+        for edge in node.inputs:
+            if edge.node in fed and edge.node not in written:
+                written.add(edge.node)
+                _write_node(graph, edge.node, fed, node.device)
+        _write_node(graph, node, fed, node.device)
+
+
+def _write_node(graph: graph_pb2.GraphDef, node: Node, fed: dict[Node, str], device: str) -> None:
+    made = graph.node.add(name=fed.get(node, node.name), op=node.type, device=device)
+    for edge in node.inputs:
+        name = fed.get(edge.node, edge.node.name)
+        made.input.append(name if edge.index == 0 else f"{name}:{edge.index}")
+    made.input.extend(sorted(f"^{control.name}" for control in node.controls))
+    declared = node.definition.signature.attrs
+    for name, value in node.attrs.items():
+        kind = declared[name].type if name in declared else attributes.infer_kind(value)
+        made.attr[name].CopyFrom(attributes.to_proto(value, kind))

@@ -1,0 +1,3 @@
+"""`tf.flags`; see `millrace.platform.flags`."""
+
+from millrace.platform.flags import *  # noqa: F403

@@ -1,0 +1,3 @@
+"""`tf.logging`; see `millrace.platform.logging`."""
+
+from millrace.platform.logging import *  # noqa: F403

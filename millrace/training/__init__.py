@@ -1,0 +1,1 @@
+"""Training: optimizers, savers, sessions that recover; `tf.train`."""
