@@ -10,9 +10,7 @@ from millrace.ops.variable import Variable
 __all__: list[str] = []
 
 #: Nodes that stay as they are: they may look at a variable that is not initialised.
-_SAFE_TYPES = frozenset(
-    ("IsVariableInitialized", "VarIsInitializedOp", "ReadVariableOp", "If", "StatelessIf")
-)
+_SAFE_TYPES = frozenset(("IsVariableInitialized", "VarIsInitializedOp", "ReadVariableOp"))
 _VARIABLE_TYPES = frozenset(("Variable", "VariableV2", "VarHandleOp"))
 
 
@@ -40,6 +38,10 @@ def guarded_initial_value(name: str, initial_value: Tensor) -> Tensor:
         pending.add(op)
         inputs: list[Tensor] = []
         for tensor in op.inputs:
+            if op.type in ("If", "StatelessIf") and tensor.op.type in _VARIABLE_TYPES:
+                # A branch that reads a variable is there to be taken only if it may.
+                inputs.append(tensor)
+                continue
             source = safe(tensor.op)
             if source is None:
                 return None

@@ -64,6 +64,7 @@ class VariableUse:
     Attributes:
       read: Read before the stage writes them (inputs of the call).
       written: Changed by the stage (outputs of the call).
+      perhaps: Those of `read` that only bodies of conditionals and loops read.
     """
 
     def __init__(self, nodes: list[Node], snapshots: frozenset[Edge]) -> None:
@@ -71,12 +72,14 @@ class VariableUse:
         self.written: list[Node] = []
         self._seen_read: set[Node] = set()
         self._seen_written: set[Node] = set()
-        self._scan(nodes, snapshots)
+        self._surely: set[Node] = set()
+        self._scan(nodes, snapshots, in_body=False)
+        self.perhaps = [v for v in self.read if v not in self._surely]
 
-    def _scan(self, nodes: list[Node], snapshots: frozenset[Edge]) -> None:
+    def _scan(self, nodes: list[Node], snapshots: frozenset[Edge], in_body: bool) -> None:
         for node in nodes:
             for body in bodies_of(node):
-                self._scan(body.nodes, snapshots)
+                self._scan(body.nodes, snapshots, in_body=True)
             places = node.definition.signature.input_slices(node.attrs)
             updates = {places[i] for i in node.definition.updates}
             overwrites = {places[i] for i in node.definition.overwrites}
@@ -87,7 +90,7 @@ class VariableUse:
                 if variable is None:
                     continue
                 if i in updates or (i not in overwrites and not _only_passes(node)):
-                    self._note_read(variable)
+                    self._note_read(variable, in_body)
                 if (i in updates or i in overwrites) and variable not in self._seen_written:
                     self._seen_written.add(variable)
                     self.written.append(variable)
@@ -96,9 +99,11 @@ class VariableUse:
                 if edge in snapshots and is_variable_edge(edge):
                     variable = variable_of(edge)
                     if variable is not None:
-                        self._note_read(variable)
+                        self._note_read(variable, in_body)
 
-    def _note_read(self, variable: Node) -> None:
+    def _note_read(self, variable: Node, in_body: bool) -> None:
+        if not in_body:
+            self._surely.add(variable)
         if variable not in self._seen_written and variable not in self._seen_read:
             self._seen_read.add(variable)
             self.read.append(variable)
@@ -172,6 +177,8 @@ class CompiledStage:
             program = self._programs[key] = self._make_program(inputs)
         elif self._traces > MAX_TRACES:
             return self._interpret(inputs, step)
+        if self.variables.perhaps and self._lacks_a_value(step.resources):
+            return self._interpret(inputs, step)
         dynamic = [inputs[i] for i in self._dynamic]
         counters = step.random_counters(self.random_nodes) if self.random_nodes else ()
         kept_slots, donated_slots, written_slots = self._variable_slots(step.resources)
@@ -206,6 +213,12 @@ class CompiledStage:
             # A host view keeps later updates from reusing the variable's buffer.
             outputs[i] = np.asarray(outputs[i])
         return outputs  # type: ignore[no-any-return]
+
+    def _lacks_a_value(self, resources: ResourceStore) -> bool:
+        """Whether a variable without a value is read in a branch, which may not be taken."""
+        return any(
+            resources.variable(*variable_key(v)).value is None for v in self.variables.perhaps
+        )
 
     def _variable_slots(
         self, resources: ResourceStore

@@ -17,7 +17,7 @@ from millrace.graph.constant_value import check_now
 from millrace.ops.loop_lowering import NotCompilable
 from millrace.ops.tensor_array_value import TensorArrayValue, elementwise
 from millrace.ops.xla import jax, jnp
-from millrace.passes.function_body import body_of, deciding_positions, slice_of
+from millrace.passes.function_body import body_of, deciding_positions, functions_of, slice_of
 from millrace.passes.node import Edge, Node, is_array_handle, is_variable_edge, variable_of
 from millrace.runtime.resources import ResourceStore, VariableSlot
 
@@ -267,6 +267,7 @@ def _result(edge: Edge, env: dict[Edge, Any], state: VariableState) -> Any:
 def gather_inputs(node: Node, env: dict[Edge, Any], services: Services) -> list[Any]:
     """The node's inputs: values, and VariableRefs where it takes a variable itself."""
     wants_ref = reference_positions(node)
+    calls = bool(functions_of(node))
     inputs: list[Any] = []
     for i, edge in enumerate(node.inputs):
         if is_array_handle(edge) and edge not in env:
@@ -278,8 +279,9 @@ def gather_inputs(node: Node, env: dict[Edge, Any], services: Services) -> list[
                     None, node.source, f"{edge.name} may be one of several variables"
                 )
             ref = VariableRef(services.state, variable)
-            # A resource handle stays one, whatever the argument is declared as.
-            by_identity = i in wants_ref or edge.dtype.name == "resource"
+            # A resource handle stays one, whatever the argument is declared as; and whether a
+            # body that is called reads the variable, it decides itself.
+            by_identity = i in wants_ref or edge.dtype.name == "resource" or calls
             inputs.append(ref if by_identity else ref.read())
         elif edge.node.type == "Const":
             inputs.append(env[edge] if edge in env else edge.node.attrs["value"])
