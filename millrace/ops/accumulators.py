@@ -1,5 +1,397 @@
-"""To be written."""
+"""`tf.ConditionalAccumulator` and `tf.SparseConditionalAccumulator`: gradients of several workers.
+
+The rules (which gradients are stale, who waits for how many) are in `protocol.accumulator`.
+"""
 
 from __future__ import annotations
 
-__all__: list[str] = []
+from collections import namedtuple
+from collections.abc import Callable
+from typing import Any
+
+from millrace.core import dtypes
+from millrace.core.dtypes import DType, as_dtype
+from millrace.core.tensor_shape import TensorShape, as_shape
+from millrace.graph.convert import convert_to_tensor
+from millrace.graph.define import Op, op
+from millrace.graph.operation import Operation
+from millrace.graph.registry import NO_GRADIENT
+from millrace.graph.shape_inference import ShapeContext, none, scalars, unknown
+from millrace.graph.slices import IndexedSlices
+from millrace.graph.tensor import Tensor
+from millrace.ops import cast, shared_state
+from millrace.ops.shared_state import Guarded, shape_text, type_text
+from millrace.protocol import accumulator as protocol
+from millrace.protocol.accumulator import AccumulatorState
+
+__all__ = [
+    "ConditionalAccumulator",
+    "ConditionalAccumulatorBase",
+    "SparseConditionalAccumulator",
+]
+
+_TYPES = (
+    "{float32, float64, int32, uint8, int16, int8, complex64, int64, qint8, quint8, qint32, "
+    "bfloat16, qint16, quint16, uint16, complex128, float16, uint32, uint64}"
+)
+
+
+class Accumulator(Guarded[AccumulatorState]):
+    """An accumulator of a task.
+
+    Attributes:
+      dtype: The type of the gradients.
+    """
+
+    def __init__(self, state: AccumulatorState, dtype: DType) -> None:
+        super().__init__(state)
+        self.dtype = dtype
+
+    def check_type(self, dtype: DType) -> None:
+        """Raises ValueError unless gradients of that type are accumulated."""
+        if dtype != self.dtype:
+            raise ValueError(
+                f"Accumulator '{self.state.name}' is of type {type_text(self.dtype)}, but the "
+                f"gradient is of type {type_text(dtype)}"
+            )
+
+
+# -- Op types ----------------------------------------------------------------------------
+
+
+def _pair(c: ShapeContext) -> TensorShape:
+    # TensorFlow says so of both forms of the handle.
+    return TensorShape([2])
+
+
+def _maker(state: type[AccumulatorState]) -> Callable[..., Any]:
+    def kernel(*, dtype: Any, shape: Any, reduction_type: bytes, ctx: Any, node: Any) -> Any:
+        handle = shared_state.name_of(ctx, node)
+
+        def create() -> Accumulator:
+            machine = state(handle.name, shape, reduction_type == b"MEAN")
+            return Accumulator(machine, dtype)
+
+        shared_state.make(Accumulator, ctx, handle, create).check_type(dtype)
+        return shared_state.give_out(handle, node)
+
+    return kernel
+
+
+def _define(text: str, kernel: Callable[..., Any], shape: Callable[..., Any], **kinds: bool) -> Op:
+    return op(text, shape=shape, gradient=NO_GRADIENT, **kinds)(kernel)  # type: ignore[arg-type]
+
+
+_MAKES = (
+    f" where dtype: {_TYPES}; shape: shape; container: string = \"\"; "
+    'shared_name: string = ""; reduction_type: {"MEAN", "SUM"} = "MEAN"'
+)
+
+ConditionalAccumulatorOp = _define(
+    f"ConditionalAccumulator() -> handle: ref(string){_MAKES}",
+    _maker(protocol.DenseAccumulatorState), _pair, host=True, stateful=True,
+)  # fmt: skip
+ResourceConditionalAccumulator = _define(
+    f"ResourceConditionalAccumulator() -> handle: resource{_MAKES}",
+    _maker(protocol.DenseAccumulatorState), _pair, host=True, stateful=True,
+)  # fmt: skip
+SparseConditionalAccumulatorOp = _define(
+    f"SparseConditionalAccumulator() -> handle: ref(string){_MAKES}",
+    _maker(protocol.SparseAccumulatorState), _pair, host=True, stateful=True,
+)  # fmt: skip
+
+
+def _step(value: Any, name: str) -> int:
+    if value.ndim:
+        raise ValueError(
+            f"Argument {name} must be scalar, but had bad shape {shape_text(value.shape)}"
+        )
+    return int(value)
+
+
+def _apply(handle: Any, local_step: Any, gradient: Any, *, dtype: Any, ctx: Any) -> None:
+    accumulator = shared_state.find(Accumulator, ctx, handle)
+    accumulator.check_type(dtype)
+    step = _step(local_step, "local_step")
+    kept = shared_state.kept(gradient)
+    accumulator.tell(lambda state: state.apply(kept, step))
+
+
+def _take(handle: Any, num_required: Any, *, dtype: Any, ctx: Any) -> Any:
+    accumulator = shared_state.find(Accumulator, ctx, handle)
+    accumulator.check_type(dtype)
+    required = _step(num_required, "num_required")
+    if required <= 0:
+        raise ValueError(f"Argument num_required must be positive, but was {required}")
+    return accumulator.submit(
+        protocol.Take(required),
+        ctx,
+        f"{required} gradients in accumulator '{accumulator.state.name}'",
+    )
+
+
+def _sparse_apply(
+    handle: Any,
+    local_step: Any,
+    gradient_indices: Any,
+    gradient_values: Any,
+    gradient_shape: Any,
+    *,
+    dtype: Any,
+    has_known_shape: bool,
+    ctx: Any,
+) -> None:
+    accumulator = shared_state.find(Accumulator, ctx, handle)
+    accumulator.check_type(dtype)
+    step = _step(local_step, "local_step")
+    gradient = (
+        shared_state.kept(gradient_indices),
+        shared_state.kept(gradient_values),
+        gradient_shape if has_known_shape else None,
+    )
+    accumulator.tell(lambda state: state.apply(gradient, step))
+
+
+def _set_global_step(handle: Any, new_global_step: Any, *, ctx: Any) -> None:
+    step = _step(new_global_step, "new_global_step")
+
+    def set_step(state: AccumulatorState) -> None:
+        state.global_step = step
+
+    shared_state.find(Accumulator, ctx, handle).ask(set_step)
+
+
+def _num_accumulated(handle: Any, *, ctx: Any) -> Any:
+    return shared_state.find(Accumulator, ctx, handle).ask(lambda state: state.count)
+
+
+def _take_shape(c: ShapeContext) -> TensorShape:
+    c.shape("num_required").assert_has_rank(0)
+    return TensorShape(None)
+
+
+_GRADIENT = f"local_step: int64, gradient: dtype) where dtype: {_TYPES}"
+_AVERAGE = f"num_required: int32) -> average: dtype where dtype: {_TYPES}"
+
+AccumulatorApplyGradient = _define(
+    f"AccumulatorApplyGradient(handle: ref(string), {_GRADIENT}", _apply, none, host=True
+)
+ResourceAccumulatorApplyGradient = _define(
+    f"ResourceAccumulatorApplyGradient(handle: resource, {_GRADIENT}",
+    _apply, none, host=True, stateful=True,
+)  # fmt: skip
+AccumulatorTakeGradient = _define(
+    f"AccumulatorTakeGradient(handle: ref(string), {_AVERAGE}", _take, _take_shape, blocking=True
+)
+ResourceAccumulatorTakeGradient = _define(
+    f"ResourceAccumulatorTakeGradient(handle: resource, {_AVERAGE}",
+    _take, _take_shape, blocking=True, stateful=True,
+)  # fmt: skip
+AccumulatorSetGlobalStep = _define(
+    "AccumulatorSetGlobalStep(handle: ref(string), new_global_step: int64)",
+    _set_global_step, none, host=True,
+)  # fmt: skip
+ResourceAccumulatorSetGlobalStep = _define(
+    "ResourceAccumulatorSetGlobalStep(handle: resource, new_global_step: int64)",
+    _set_global_step, none, host=True, stateful=True,
+)  # fmt: skip
+AccumulatorNumAccumulated = _define(
+    "AccumulatorNumAccumulated(handle: ref(string)) -> num_accumulated: int32",
+    _num_accumulated, scalars, host=True,
+)  # fmt: skip
+ResourceAccumulatorNumAccumulated = _define(
+    "ResourceAccumulatorNumAccumulated(handle: resource) -> num_accumulated: int32",
+    _num_accumulated, scalars, host=True, stateful=True,
+)  # fmt: skip
+SparseAccumulatorApplyGradient = _define(
+    "SparseAccumulatorApplyGradient(handle: ref(string), local_step: int64, "
+    "gradient_indices: int64, gradient_values: dtype, gradient_shape: int64) "
+    f"where dtype: {_TYPES}; has_known_shape: bool",
+    _sparse_apply, none, host=True,
+)  # fmt: skip
+SparseAccumulatorTakeGradient = _define(
+    "SparseAccumulatorTakeGradient(handle: ref(string), num_required: int32) -> "
+    f"(indices: int64, values: dtype, shape: int64) where dtype: {_TYPES}",
+    _take, unknown, blocking=True,
+)  # fmt: skip
+
+#: What `SparseConditionalAccumulator.take_grad` returns.
+SparseGradient = namedtuple("SparseGradient", ["indices", "values", "shape"])
+
+
+# -- Python side -------------------------------------------------------------------------
+
+
+def _as_step(value: Any) -> Tensor:
+    return cast.cast(convert_to_tensor(value), dtypes.int64)
+
+
+class ConditionalAccumulatorBase:
+    """What dense and sparse accumulators share."""
+
+    _count: Op
+    _set_step: Op
+
+    def __init__(self, dtype: Any, shape: Any, accumulator_ref: Tensor) -> None:
+        """Makes an object for an existing handle.
+
+        Args:
+          dtype: The type of the gradients.
+          shape: Their shape, or None.
+          accumulator_ref: The handle.
+        """
+        self._dtype = as_dtype(dtype)
+        self._shape = as_shape(shape)
+        self._accumulator_ref = accumulator_ref
+        self._name = accumulator_ref.op.name.split("/")[-1]
+
+    @property
+    def accumulator_ref(self) -> Tensor:
+        """The handle."""
+        return self._accumulator_ref
+
+    @property
+    def name(self) -> str:
+        """The name of the accumulator."""
+        return self._name
+
+    @property
+    def dtype(self) -> DType:
+        """The type of the gradients."""
+        return self._dtype
+
+    def num_accumulated(self, name: str | None = None) -> Tensor:
+        """How many gradients are accumulated."""
+        return self._count(self._accumulator_ref, name=name or f"{self._name}_NumAccumulated")
+
+    def set_global_step(self, new_global_step: Any, name: str | None = None) -> Operation:
+        """An operation that sets the step before which gradients are stale."""
+        return self._set_step(  # type: ignore[no-any-return]
+            self._accumulator_ref, _as_step(new_global_step), name=name
+        )
+
+
+class ConditionalAccumulator(ConditionalAccumulatorBase):
+    """Sums dense gradients; stale ones are dropped."""
+
+    _count = ResourceAccumulatorNumAccumulated
+    _set_step = ResourceAccumulatorSetGlobalStep
+
+    def __init__(
+        self,
+        dtype: Any,
+        shape: Any = None,
+        shared_name: str | None = None,
+        name: str = "conditional_accumulator",
+        reduction_type: str = "MEAN",
+    ) -> None:
+        """Makes an accumulator.
+
+        Args:
+          dtype: The type of the gradients.
+          shape: Their shape; None for any (but all one).
+          shared_name: Sessions share the accumulator under this name.
+          name: A name for the operation.
+          reduction_type: "MEAN" or "SUM": what is taken.
+        """
+        handle = ResourceConditionalAccumulator(
+            dtype=dtype,
+            shape=as_shape(shape),
+            shared_name=shared_name,
+            reduction_type=reduction_type,
+            name=name,
+        )
+        super().__init__(dtype, shape, handle)
+
+    def apply_grad(self, grad: Any, local_step: Any = 0, name: str | None = None) -> Operation:
+        """An operation that adds a gradient, unless `local_step` is before the global step."""
+        grad = convert_to_tensor(grad, self._dtype)
+        grad.shape.assert_is_compatible_with(self._shape)
+        return ResourceAccumulatorApplyGradient(  # type: ignore[no-any-return]
+            self._accumulator_ref, _as_step(local_step), grad, name=name
+        )
+
+    def take_grad(self, num_required: Any, name: str | None = None) -> Tensor:
+        """The mean (or sum) of the gradients, as soon as `num_required` are there.
+
+        Then the accumulator is empty, and its global step one higher.
+        """
+        taken = ResourceAccumulatorTakeGradient(
+            self._accumulator_ref, num_required, dtype=self._dtype, name=name
+        )
+        taken.set_shape(self._shape)
+        return taken
+
+
+class SparseConditionalAccumulator(ConditionalAccumulatorBase):
+    """Sums gradients given as rows of a larger tensor; stale ones are dropped."""
+
+    _count = AccumulatorNumAccumulated
+    _set_step = AccumulatorSetGlobalStep
+
+    def __init__(
+        self,
+        dtype: Any,
+        shape: Any = None,
+        shared_name: str | None = None,
+        name: str = "sparse_conditional_accumulator",
+        reduction_type: str = "MEAN",
+    ) -> None:
+        """Makes an accumulator; see `ConditionalAccumulator`.
+
+        The mean of a row is over the gradients that have this row.
+        """
+        handle = SparseConditionalAccumulatorOp(
+            dtype=dtype,
+            shape=as_shape(shape),
+            shared_name=shared_name,
+            reduction_type=reduction_type,
+            name=name,
+        )
+        super().__init__(dtype, shape, handle)
+
+    def apply_indexed_slices_grad(
+        self, grad: IndexedSlices, local_step: Any = 0, name: str | None = None
+    ) -> Operation:
+        """`apply_grad` of an IndexedSlices."""
+        return self.apply_grad(grad.indices, grad.values, grad.dense_shape, local_step, name)
+
+    def apply_grad(
+        self,
+        grad_indices: Any,
+        grad_values: Any,
+        grad_shape: Any = None,
+        local_step: Any = 0,
+        name: str | None = None,
+    ) -> Operation:
+        """An operation that adds a gradient, unless `local_step` is before the global step.
+
+        Args:
+          grad_indices: Which rows.
+          grad_values: The rows.
+          grad_shape: The shape of the whole, or None.
+          local_step: The step that the gradient was computed at.
+          name: A name for the operation.
+        """
+        return SparseAccumulatorApplyGradient(  # type: ignore[no-any-return]
+            self._accumulator_ref,
+            local_step=_as_step(local_step),
+            gradient_indices=cast.cast(grad_indices, dtypes.int64),
+            gradient_values=convert_to_tensor(grad_values, self._dtype),
+            gradient_shape=cast.cast([] if grad_shape is None else grad_shape, dtypes.int64),
+            has_known_shape=grad_shape is not None,
+            name=name,
+        )
+
+    def take_grad(self, num_required: Any, name: str | None = None) -> Any:
+        """(indices, values, shape) of the mean or sum, as soon as `num_required` are there."""
+        return SparseGradient(
+            *SparseAccumulatorTakeGradient(
+                self._accumulator_ref, num_required, dtype=self._dtype, name=name
+            )
+        )
+
+    def take_indexed_slices_grad(self, num_required: Any, name: str | None = None) -> IndexedSlices:
+        """`take_grad` as an IndexedSlices."""
+        taken = self.take_grad(num_required, name)
+        return IndexedSlices(taken.values, taken.indices, taken.shape)

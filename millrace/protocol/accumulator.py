@@ -1,0 +1,225 @@
+"""Accumulators: gradients of several workers, summed until enough are there.
+
+A gradient carries the step that it was computed at. One that is older than the accumulator's own
+step is stale and dropped without a word: that is how synchronous training leaves stragglers
+behind. Whoever takes waits until enough fresh gradients are there, gets their mean or sum, and
+moves the accumulator to its next step.
+
+Invariants: takes are served in the order in which they came; taking empties the accumulator and
+adds one to its step.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from typing import Any
+
+import numpy as np
+
+from millrace.core import errors
+from millrace.core.tensor_shape import TensorShape
+from millrace.protocol.attempt import Attempt
+
+Array = np.ndarray[Any, Any]
+
+
+class Take(Attempt):
+    """A request for the mean or sum of at least `required` gradients."""
+
+    __slots__ = ("required",)
+
+    def __init__(self, required: int) -> None:
+        super().__init__()
+        self.required = required
+
+
+class AccumulatorState(ABC):
+    """What dense and sparse accumulators share.
+
+    Attributes:
+      global_step: Gradients of earlier steps are stale.
+      count: How many gradients are accumulated.
+    """
+
+    def __init__(self, name: str, shape: TensorShape, takes_mean: bool) -> None:
+        self.name = name
+        self.shape = shape
+        self.takes_mean = takes_mean
+        self.global_step = 0
+        self.count = 0
+        self._takes: deque[Take] = deque()
+
+    @abstractmethod
+    def _add(self, gradient: Any) -> None:
+        """Adds a gradient; raises ValueError if it does not fit."""
+
+    @abstractmethod
+    def _total(self) -> Any:
+        """The mean or sum; then nothing is accumulated any more."""
+
+    # -- Events: each returns the attempts that it has settled -----------------------------
+
+    def apply(self, gradient: Any, local_step: int) -> list[Attempt]:
+        """A gradient arrived that was computed at `local_step`.
+
+        Raises:
+          ValueError: It does not fit.
+        """
+        if local_step < self.global_step:
+            return []
+        self._add(gradient)
+        self.count += 1
+        return self._serve()
+
+    def submit(self, attempt: Take) -> list[Attempt]:
+        """A new request."""
+        self._takes.append(attempt)
+        return self._serve()
+
+    def cancel(self, attempt: Take) -> list[Attempt]:
+        """The step that made the request was cancelled."""
+        if attempt.done:
+            return []
+        self._takes.remove(attempt)
+        attempt.fail(errors.CancelledError(None, None, "TakeGrad operation was cancelled"))
+        return [attempt, *self._serve()]
+
+    def abandon(self) -> list[Attempt]:
+        """The accumulator itself goes away."""
+        waiting: list[Attempt] = list(self._takes)
+        self._takes.clear()
+        for attempt in waiting:
+            attempt.fail(
+                errors.CancelledError(None, None, f"Accumulator '{self.name}' was removed.")
+            )
+        return waiting
+
+    def _serve(self) -> list[Attempt]:
+        settled: list[Attempt] = []
+        while self._takes and self.count >= self._takes[0].required:
+            attempt = self._takes.popleft()
+            attempt.succeed(self._total())
+            self.count = 0
+            self.global_step += 1
+            settled.append(attempt)
+        return settled
+
+
+class DenseAccumulatorState(AccumulatorState):
+    """Sums arrays of one shape."""
+
+    def __init__(self, name: str, shape: TensorShape, takes_mean: bool) -> None:
+        super().__init__(name, shape, takes_mean)
+        self._sum: Array | None = None
+        #: Whether the sum is an array of our own, that may be changed.
+        self._is_own = False
+
+    def _add(self, gradient: Array) -> None:
+        wanted: Any = self._sum.shape if self._sum is not None else self.shape.sizes
+        if wanted is not None and (
+            len(wanted) != gradient.ndim
+            or any(a not in (None, b) for a, b in zip(wanted, gradient.shape, strict=True))
+        ):
+            raise ValueError(
+                f"Shape mismatch: expected {_shape_text(wanted)}, got {_shape_text(gradient.shape)}"
+            )
+        if self._sum is None:
+            self._sum, self._is_own = gradient, False
+        elif self._is_own:
+            np.add(self._sum, gradient, out=self._sum)
+        else:
+            self._sum, self._is_own = np.asarray(self._sum + gradient), True
+
+    def _total(self) -> Array:
+        total, self._sum = self._sum, None
+        assert total is not None
+        return _divided(total, self.count) if self.takes_mean else total
+
+
+class SparseAccumulatorState(AccumulatorState):
+    """Sums rows by their index; a mean is over the gradients that have the row at all."""
+
+    def __init__(self, name: str, shape: TensorShape, takes_mean: bool) -> None:
+        super().__init__(name, shape, takes_mean)
+        self._parts: list[tuple[Array, Array]] = []
+
+    def _add(self, gradient: tuple[Array, Array, Array | None]) -> None:
+        """Takes (indices, values, shape of the whole or None)."""
+        indices, values, shape = gradient
+        self._check(indices, values, shape)
+        self._parts.append((indices, values))
+
+    def _check(self, indices: Array, values: Array, shape: Array | None) -> None:
+        if indices.ndim != 1:
+            raise ValueError(
+                f"Input indices should be vector but received shape: {_shape_text(indices.shape)}"
+            )
+        if values.ndim == 0:
+            raise ValueError("Values cannot be 0-dimensional.")
+        if len(values) != len(indices):
+            raise ValueError(f"Expected {len(indices)} non-empty input values, got {len(values)}")
+        wanted = self.shape.sizes
+        if wanted is not None:
+            if shape is not None:
+                self._check_sizes("shape", shape.ravel().tolist(), wanted, 0)
+            self._check_sizes("values", list(values.shape), wanted, 1)
+            if wanted[0] is not None and (indices >= wanted[0]).any():
+                i = int(np.argmax(indices >= wanted[0]))
+                raise ValueError(
+                    f"Shape mismatch: index of slice {i} exceeded limits of shape; index is "
+                    f"{indices[i]} exceeded {wanted[0]}"
+                )
+        if self._parts:
+            self._check_sizes("values", list(values.shape), (None, *self._parts[0][1].shape[1:]), 1)
+
+    def _check_sizes(
+        self, what: str, found: list[int], wanted: tuple[int | None, ...], first: int
+    ) -> None:
+        if len(found) < len(wanted):
+            raise ValueError(
+                f"Shape mismatch: expected {what} rank at least {len(wanted)}, got {len(found)}"
+            )
+        for i in range(first, len(wanted)):
+            if wanted[i] is not None and found[i] != wanted[i]:
+                raise ValueError(
+                    f"Shape mismatch: expected {what} dim {i} to be {wanted[i]}, got {found[i]}"
+                )
+
+    def _total(self) -> tuple[Array, Array, Array]:
+        """(indices, values, shape of the whole with -1 where it is not known)."""
+        parts, self._parts = self._parts, []
+        first = parts[0][1]
+        whole = [-1, *first.shape[1:]]
+        if self.shape.sizes and self.shape.sizes[0] is not None:
+            whole[0] = self.shape.sizes[0]
+        shape = np.array(whole, np.int64)
+        if len(parts) == 1:
+            return (*parts[0], shape)
+        # Rows that repeat within one gradient count once.
+        parts = [_by_index(indices, values) for indices, values in parts]
+        all_indices = np.concatenate([indices for indices, _ in parts])
+        indices, values = _by_index(all_indices, np.concatenate([v for _, v in parts]))
+        if self.takes_mean:
+            counts = np.unique(all_indices, return_counts=True)[1]
+            values = _divided(values, counts.reshape(-1, *[1] * (values.ndim - 1)))
+        return indices, values, shape
+
+
+def _by_index(indices: Array, values: Array) -> tuple[Array, Array]:
+    """Sums the rows of each index; indices come out ascending."""
+    order = np.argsort(indices, kind="stable")
+    found, starts = np.unique(indices[order], return_index=True)
+    if not len(found):
+        return indices, values
+    return found, np.add.reduceat(values[order], starts, axis=0)
+
+
+def _divided(total: Array, count: Any) -> Array:
+    if total.dtype.kind in "iu":
+        return np.asarray(total // count, total.dtype)
+    return np.asarray(total / np.asarray(count, total.dtype), total.dtype)
+
+
+def _shape_text(sizes: Any) -> str:
+    return f"[{','.join('?' if size is None else str(size) for size in sizes)}]"
