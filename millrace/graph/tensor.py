@@ -50,6 +50,8 @@ class Tensor:
     #: NumPy must leave `ndarray + tensor` to us.
     __array_priority__: ClassVar[int] = 100
 
+    assign: Any
+
     def __init__(self, op: Operation, value_index: int, dtype: DType) -> None:
         self.op = op
         self.graph: Graph = op.graph

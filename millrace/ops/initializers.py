@@ -15,7 +15,15 @@ import numpy as np
 from millrace.core import dtypes
 from millrace.core.tensor_shape import TensorShape
 from millrace.graph.tensor import Tensor
-from millrace.ops import array, array_fill, constant, elementwise, linear_algebra, random
+from millrace.ops import (
+    array,
+    array_diag,
+    array_fill,
+    constant,
+    elementwise,
+    matrix_factorization,
+    random,
+)
 
 __all__ = [
     "constant_initializer",
@@ -314,9 +322,9 @@ class Orthogonal(Initializer):
         rows, columns = math.prod(sizes[:-1]), sizes[-1]
         flat = (columns, rows) if rows < columns else (rows, columns)
         gaussian = random.random_normal(flat, dtype=kind, seed=self.seed)
-        q, r = linear_algebra.qr(gaussian, full_matrices=False)
+        q, r = matrix_factorization.qr(gaussian, full_matrices=False)
         # Signs that make the result uniformly distributed.
-        q = q * elementwise.sign(array.matrix_diag_part(r))
+        q = q * elementwise.sign(array_diag.matrix_diag_part(r))
         if rows < columns:
             q = array.matrix_transpose(q)
         result: Tensor = self.gain * array.reshape(q, sizes)
@@ -340,7 +348,8 @@ class Identity(Initializer):
         whole = _whole_shape(shape, partition_info)
         if len(whole) != 2:
             raise ValueError("Identity matrix initializer can only be used for 2D matrices.")
-        matrix = linear_algebra.eye(*whole, dtype=kind)
+        rows, columns = whole
+        matrix: Any = array_diag.eye(rows, columns, dtype=kind)
         if partition_info is not None:
             matrix = array.slice(matrix, partition_info.var_offset, _sizes(shape))
         result: Tensor = self.gain * matrix
@@ -385,7 +394,7 @@ def compute_fans(shape: list[int]) -> tuple[float, float]:
 
 
 def _sizes(shape: Any) -> list[int]:
-    return [int(size) for size in TensorShape(shape).as_list()]
+    return [int(size or 0) for size in TensorShape(shape).as_list()]
 
 
 def _whole_shape(shape: Any, partition_info: Any) -> list[int]:

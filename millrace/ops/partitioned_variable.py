@@ -65,9 +65,6 @@ class PartitionedVariable:
             raise ValueError(f"Cannot get a length for {len(axes)} > 1 partition axes")
         return len(self._variable_list)
 
-    def __getitem__(self, key: Any) -> Tensor:
-        return self.as_tensor()[key]
-
     def _partition_axes(self) -> list[int]:
         """The axes that are cut; the first when none is."""
         axes = [i for i, p in enumerate(self._partitions) if p > 1]

@@ -28,7 +28,7 @@ def fixed_size_partitioner(num_shards: int, axis: int = 0) -> Partitioner:
     """Cuts every variable into `num_shards` parts along `axis` (fewer if it is shorter)."""
 
     def partitioner(shape: TensorShape, **_: Any) -> list[int]:
-        sizes = as_shape(shape).as_list()
+        sizes = _checked_sizes(shape)
         parts = [1] * len(sizes)
         parts[axis] = min(num_shards, sizes[axis])
         return parts
@@ -99,7 +99,7 @@ def _checked_sizes(shape: Any) -> list[int]:
         raise ValueError(f"shape is not a TensorShape: {shape}")
     if not shape.is_fully_defined():
         raise ValueError(f"shape is not fully defined: {shape}")
-    return [int(size) for size in shape.as_list()]
+    return [int(size or 0) for size in shape.as_list()]
 
 
 def _element_bytes(dtype: Any, bytes_per_string_element: int) -> int:

@@ -226,7 +226,10 @@ class Variable(metaclass=_VariableMetaclass):
     _trainable: bool
     _synchronization: VariableSynchronization
     _aggregation: VariableAggregation
-    _save_slice_info: SaveSliceInfo | None = None
+    _save_slice_info: Any = None
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise NotImplementedError("Variable(...) makes a flavour of itself")
 
     # -- What both flavours provide --------------------------------------------------------
 
@@ -490,10 +493,10 @@ class Variable(metaclass=_VariableMetaclass):
             use_resource=variable_def.is_resource,
         )
 
-    def _set_save_slice_info(self, save_slice_info: SaveSliceInfo) -> None:
+    def _set_save_slice_info(self, save_slice_info: Any) -> None:
         self._save_slice_info = save_slice_info
 
-    def _get_save_slice_info(self) -> SaveSliceInfo | None:
+    def _get_save_slice_info(self) -> Any:
         return self._save_slice_info
 
     # -- As a value --------------------------------------------------------------------------
@@ -502,7 +505,8 @@ class Variable(metaclass=_VariableMetaclass):
         return self.value()
 
     def __getitem__(self, key: Any) -> Tensor:
-        part: Tensor = Tensor.__getitem__(self.value(), key)  # type: ignore[attr-defined]
+        value: Any = self.value()
+        part: Tensor = value[key]
         if part.op.type == "StridedSlice":
             part.assign = _SliceAssigner(self, part.op)
         return part

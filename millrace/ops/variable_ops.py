@@ -159,7 +159,7 @@ def _declared_sizes(variable: Any) -> tuple[int, ...] | None:
     shape: TensorShape = variable.declared_shape
     if not shape.is_fully_defined() or (variable.node.type == "Variable" and shape.ndims == 0):
         return None
-    return tuple(shape.as_list())
+    return tuple(int(size or 0) for size in shape.as_list())
 
 
 @op(

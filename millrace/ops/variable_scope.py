@@ -563,7 +563,7 @@ class variable_scope:  # noqa: N801 - TensorFlow's name
         if isinstance(wanted, VariableScope):
             short_name = wanted.name.rsplit("/", 1)[-1]
         else:
-            short_name = self._default_name if wanted is None else wanted
+            short_name = str(self._default_name) if wanted is None else wanted
         current = graph.get_name_scope()
         opened = f"{current}/" if current else ""
         if self._auxiliary_name_scope and short_name:

@@ -328,7 +328,7 @@ def _(op: Operation, grad: Tensor) -> Any:
     with op.graph.colocate_with(handle.op):
         params_shape = VariableShape(handle)
     size = array.expand_dims(array.size(indices), 0)
-    values_shape = array.concat([size, params_shape[1:]], 0)  # type: ignore[index]
+    values_shape = array.concat([size, params_shape[1:]], 0)
     values = array.reshape(grad, values_shape)
     flat = array.reshape(indices, size)
     return [IndexedSlices(values, flat, params_shape), None]

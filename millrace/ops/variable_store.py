@@ -239,11 +239,12 @@ class VariableStore:
                 "tf.get_variable(). Did you mean to set reuse=False or reuse=tf.AUTO_REUSE in "
                 "VarScope?"
             )
-        whole = [int(size) for size in sizes.as_list()]
+        whole = [int(size or 0) for size in sizes.as_list()]
         parts = []
         for i, (offset, part_shape) in enumerate(iterate_slices(whole, partitions)):
             part_name = f"{name}/part_{i}"
-            part_initializer, asked_shape = initializer, part_shape
+            part_initializer = initializer
+            asked_shape: list[int] | None = part_shape
             if isinstance(initializer, Tensor):
                 with name_scope(f"{part_name}/PartitionedInitializer"):
                     part_initializer = array.slice(initializer, offset, part_shape)
