@@ -41,6 +41,8 @@ _VARIABLE_COLLECTIONS = frozenset(
         GraphKeys.TRAINABLE_VARIABLES,
         GraphKeys.MOVING_AVERAGE_VARIABLES,
         GraphKeys.CONCATENATED_VARIABLES,
+        GraphKeys.GLOBAL_STEP,
+        GraphKeys.EVAL_STEP,
     )
 )
 _MAX_BYTES = 1 << 31

@@ -168,6 +168,8 @@ def _variables_or_all(var_list: Sequence[Any] | None) -> list[Any]:
 
 
 for _collection in (
+    GraphKeys.EVAL_STEP,
+    GraphKeys.GLOBAL_STEP,
     GraphKeys.GLOBAL_VARIABLES,
     GraphKeys.LOCAL_VARIABLES,
     GraphKeys.METRIC_VARIABLES,

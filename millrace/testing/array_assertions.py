@@ -280,7 +280,7 @@ class ArrayAssertions(absltest.TestCase):
         if x.dtype.kind in "fiu" and y.dtype.kind in "fiu":
             with np.errstate(all="ignore"):
                 off = np.abs(flat_x.astype(np.float64) - flat_y.astype(np.float64))
-                lines.append(f"  largest difference: {np.nanmax(off) if off.size else 0}")
+            lines.append(f"  largest difference: {np.nanmax(off, initial=0.0)}")
         return self._formatMessage(msg, "\n".join(lines))
 
 
