@@ -62,6 +62,11 @@ def _fold(tensor: Any, depth: int) -> np.ndarray | None:
     if kind == "Rank":
         rank = op.inputs[0].shape.ndims
         return None if rank is None else np.array(rank, np.int32)
+    if kind == "StridedSlice" and _may_be_shape(op.inputs[0]):
+        # Part of a shape may be known where the whole is not.
+        part = _part_of_shape(op, depth)
+        if part is not None:
+            return np.array(part, tensor.dtype.base_dtype.as_numpy_dtype)
     definition = op.definition
     if not definition.is_foldable:
         return None
@@ -74,10 +79,10 @@ def _fold(tensor: Any, depth: int) -> np.ndarray | None:
         return None
     values = []
     for source in op.inputs:
-        value = _fold(source, depth + 1)
-        if value is None or value.size > _MAX_ELEMENTS:
+        known = _fold(source, depth + 1)
+        if known is None or known.size > _MAX_ELEMENTS:
             return None
-        values.append(value)
+        values.append(known)
     try:
         outputs = evaluate(op, values)
     except Exception:
@@ -164,18 +169,39 @@ def _as_dimension(tensor: Tensor) -> int | None:
     value = constant_value(tensor)
     if value is not None:
         return int(value) if value >= 0 else None
-    # An element of a partly known shape, as in tf.shape(x)[1].
     op = tensor.op
-    if op.type == "StridedSlice" and op.attrs["shrink_axis_mask"] == 1:
-        begin = constant_value(op.inputs[1])
-        if begin is not None and begin.size == 1:
-            sizes = constant_value_as_shape(op.inputs[0]).sizes
-            index = int(begin[0])
-            if sizes is not None and -len(sizes) <= index < len(sizes):
-                return sizes[index]
     if op.type in _PASS_THROUGH or op.type == "Cast":
         return _as_dimension(op.inputs[0])
     return None
+
+
+#: Ops whose output may be partly known (see `_as_partial_shape`).
+_PARTLY_KNOWN = _PASS_THROUGH | {
+    "Cast", "Concat", "ConcatV2", "Pack", "Shape", "ShapeN", "StridedSlice", "VariableShape"
+}  # fmt: skip
+
+
+def _may_be_shape(tensor: Tensor) -> bool:
+    return (
+        tensor.op.type in _PARTLY_KNOWN
+        and tensor.dtype.base_dtype.is_integer
+        and tensor.shape.ndims == 1
+    )
+
+
+def _part_of_shape(op: Any, depth: int) -> int | list[int] | None:
+    """The value of a StridedSlice of a shape, where that part is known."""
+    if op.attrs["shrink_axis_mask"] == 1:
+        begin = constant_value(op.inputs[1])
+        sizes = _as_partial_shape(op.inputs[0], depth + 1).sizes
+        if begin is None or begin.size != 1 or sizes is None:
+            return None
+        index = int(begin[0])
+        return sizes[index] if -len(sizes) <= index < len(sizes) else None
+    sliced = _slice_of_shape(op, depth)
+    if sliced is None or not sliced.is_fully_defined():
+        return None
+    return [size for size in sliced.as_list() if size is not None]
 
 
 def _slice_of_shape(op: Any, depth: int) -> TensorShape | None:

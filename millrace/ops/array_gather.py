@@ -309,12 +309,31 @@ def gather_v2(
 def batch_gather(params: Any, indices: Any, name: str | None = None) -> Tensor:
     """`gather` along the last dimension of `indices`, with all before it as batch dimensions."""
     with name_scope(name, "BatchGather", [params, indices]):
-        rows = convert_to_tensor(indices, name="indices")
+        places = convert_to_tensor(indices, name="indices")
         source = convert_to_tensor(params, name="params")
-        if rows.shape.ndims is None:
+        rank = places.shape.ndims
+        if rank is None:
             raise ValueError("batch_gather does not allow indices with unknown shape.")
-        last = rows.shape.ndims - 1
-        return gather(source, rows, axis=last, batch_dims=last)
+        shape: Any = array_shape.shape(places)
+        source_shape: Any = array_shape.shape(source)
+        tail = source_shape[rank:]
+        # One table of all rows of the batch: row i begins at i times the length of a row.
+        starts = numeric.range(reduction.reduce_prod(shape[:-1])) * source_shape[rank - 1]
+        column = array_shape.reshape(starts, array_join.concat([shape[:-1], [1]], 0))
+        flat = array_shape.reshape(places + cast.cast(column, places.dtype), [-1])
+        table = array_shape.reshape(source, array_join.concat([[-1], tail], 0))
+        rows = gather(table, flat)
+        result = array_shape.reshape(rows, array_join.concat([shape, tail], 0))
+        result.set_shape(_batch_gathered_shape(source.shape, places.shape))
+        return result
+
+
+def _batch_gathered_shape(params: TensorShape, indices: TensorShape) -> TensorShape:
+    if params.sizes is None or indices.sizes is None:
+        return unknown_shape()
+    batch = len(indices.sizes) - 1
+    front = TensorShape(params.sizes[:batch]).merge_with(indices[:batch])
+    return front.concatenate(indices[batch:]).concatenate(params[batch + 1 :])
 
 
 # -- Elements by coordinates -------------------------------------------------------------
@@ -439,16 +458,23 @@ def _batch_gather_nd(params: Any, indices: Any, batch: int, name: str | None) ->
                 f"batch_dims = {batch} must be less than rank(params) = {source.shape.ndims}"
             )
         shape: Any = array_shape.shape(places)
-        target = array_join.concat([shape[:-1], [1]], 0)
-        columns = []
-        for i in range(batch):
-            positions = cast.cast(numeric.range(shape[i]), places.dtype)
-            column_shape = [1] * rank
-            column_shape[i] = -1
-            column = array_shape.reshape(positions, column_shape)
-            columns.append(array_shape.broadcast_to(column, target))
-        result: Tensor = GatherNd(source, array_join.concat([*columns, places], -1))
-        return result
+        source_shape: Any = array_shape.shape(source)
+        count = reduction.reduce_prod(shape[:batch])
+        table = array_shape.reshape(
+            source, array_join.concat([[count], source_shape[batch:]], 0)
+        )
+        inner = array_join.concat([[count], shape[batch:]], 0)
+        flat = array_shape.reshape(places, inner)
+        numbers = cast.cast(numeric.range(count), places.dtype)
+        column = array_shape.reshape(numbers, [-1] + [1] * (rank - batch))
+        column = array_shape.broadcast_to(
+            column, array_join.concat([[count], shape[batch:-1], [1]], 0)
+        )
+        rows: Tensor = GatherNd(table, array_join.concat([column, flat], -1))
+        rows_shape: Any = array_shape.shape(rows)
+        return array_shape.reshape(
+            rows, array_join.concat([shape[:batch], rows_shape[1:]], 0)
+        )
 
 
 # -- Scattering --------------------------------------------------------------------------

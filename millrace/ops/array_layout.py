@@ -20,6 +20,7 @@ from millrace.graph.shape_inference import ShapeContext, merge_shapes, unchanged
 from millrace.graph.tensor import Tensor
 from millrace.ops import (
     arithmetic,
+    array_fill,
     array_join,
     array_select,
     array_shape,
@@ -161,7 +162,7 @@ def matrix_transpose(
 
 @op(
     "InvertPermutation(x: T) -> y: T where T: index = int32",
-    shape=unchanged,
+    shape=lambda c: c.shape(0).with_rank(1),
     gradient=NO_GRADIENT,
 )
 def InvertPermutation(x: Any, *, xp: Any, check: Any) -> Any:
@@ -371,16 +372,18 @@ def _tiled_shape(c: ShapeContext) -> TensorShape:
     shape, multiples = c.shape(0), c.value_as_shape(1)
     if None not in (shape.ndims, multiples.ndims) and shape.ndims != multiples.ndims:
         raise ValueError(f"Shape must be rank {multiples.ndims} but is rank {shape.ndims}")
-    if shape.sizes is None:
-        return unknown_shape(multiples.ndims)
-    if multiples.sizes is None:
-        return unknown_shape(shape.ndims)
-    return TensorShape(
-        [
-            None if size is None or times is None else size * times
-            for size, times in zip(shape.sizes, multiples.sizes, strict=True)
-        ]
-    )
+    rank = shape.ndims if shape.ndims is not None else multiples.ndims
+    if rank is None:
+        return unknown_shape()
+    sizes = unknown_shape(rank).merge_with(shape).as_list()
+    counts = unknown_shape(rank).merge_with(multiples).as_list()
+    return TensorShape([_product(s, n) for s, n in zip(sizes, counts, strict=True)])
+
+
+def _product(size: int | None, times: int | None) -> int | None:
+    if size == 0 or times == 0:
+        return 0
+    return None if size is None or times is None else size * times
 
 
 @op(
@@ -479,31 +482,43 @@ def repeat(input: Any, repeats: Any, axis: int | None = None, name: str | None =
     with name_scope(name, "Repeat", [input, repeats]):
         data = convert_to_tensor(input, name="data")
         counts = cast.cast(convert_to_tensor(repeats, name="repeats"), dtypes.int32)
-        data.shape.with_rank_at_least(1)
         rank = data.shape.ndims
-        if rank is None:
-            raise ValueError("tf.repeat needs a tensor of known rank")
-        place = normal_axis(axis, rank, f"axis={axis} out of bounds: expected {-rank}<=axis<{rank}")
+        if rank is not None:
+            axis = normal_axis(
+                axis, rank, f"axis={axis} out of bounds: expected {-rank}<=axis<{rank}"
+            )
+        elif axis < 0:
+            raise ValueError(f"axis={axis} may only be negative if ndims is statically known.")
         shape: Any = array_shape.shape(data)
         if counts.shape.num_elements() == 1:
             times: Any = array_shape.reshape(counts, [])
-            wide = array_shape.expand_dims(data, place + 1)
-            multiples: list[Any] = [1] * (rank + 1)
-            multiples[place + 1] = times
-            new_shape = array_join.concat(
-                [shape[:place], [times * shape[place]], shape[place + 1 :]], 0
+            copies = _copied(data, axis, times)
+            result_shape = array_join.concat(
+                [shape[:axis], [times * shape[axis]], shape[axis + 1 :]], 0
             )
-            return array_shape.reshape(tile(wide, multiples), new_shape)
+            return array_shape.reshape(copies, result_shape)
         # As often as the most repeated slice, and then without what is too much.
-        lead = shape[: place + 1]
-        counts = array_shape.broadcast_to(counts, lead) if place else counts
+        all_counts = array_shape.broadcast_to(counts, shape[: axis + 1]) if axis else counts
         most = arithmetic.maximum(0, reduction.reduce_max(counts))
-        mask = array_select.sequence_mask(counts, most)
-        multiples = [1] * (rank + 1)
-        multiples[place + 1] = most
-        copies = tile(array_shape.expand_dims(data, place + 1), multiples)
-        result = array_select.boolean_mask(copies, mask)
-        if place:
-            new_shape = array_join.concat([shape[:place], [-1], shape[place + 1 :]], 0)
-            result = array_shape.reshape(result, new_shape)
+        mask = array_select.sequence_mask(all_counts, most)
+        result = array_select.boolean_mask(_copied(data, axis, most), mask)
+        if axis:
+            result = array_shape.reshape(
+                result,
+                array_join.concat(
+                    [shape[:axis], [reduction.reduce_sum(counts)], shape[axis + 1 :]], 0
+                ),
+            )
         return result
+
+
+def _copied(data: Tensor, axis: int, times: Any) -> Tensor:
+    """`times` copies of each slice along `axis`, along a new axis behind it."""
+    wide = array_shape.expand_dims(data, axis + 1)
+    if wide.shape.ndims is not None:
+        multiples: Any = [1] * wide.shape.ndims
+        multiples[axis + 1] = times
+    else:
+        ones: Any = array_fill.ones([array_shape.rank(wide)], dtypes.int32)
+        multiples = array_join.concat([ones[: axis + 1], [times], ones[axis + 2 :]], 0)
+    return tile(wide, multiples)

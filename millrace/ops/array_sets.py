@@ -17,14 +17,24 @@ from millrace.graph.define import op
 from millrace.graph.operation import Operation
 from millrace.graph.registry import NO_GRADIENT
 from millrace.graph.shape_inference import ShapeContext, merge_shapes
+from millrace.graph.slices import SparseTensor, SparseTensorValue
 from millrace.graph.tensor import Tensor
 from millrace.ops import array_gather, array_shape, numeric, reduction
-from millrace.ops.array_rules import place_text, require_rank, shape_text, zero_of
+from millrace.ops import fingerprint as farm
+from millrace.ops.array_rules import (
+    place_text,
+    require_rank,
+    require_rank_at_least,
+    shape_text,
+    zero_of,
+)
 from millrace.ops.xla import jax, jnp
 
 __all__ = [
     "dynamic_partition",
     "dynamic_stitch",
+    "edit_distance",
+    "fingerprint",
     "listdiff",
     "parallel_dynamic_stitch",
     "searchsorted",
@@ -447,3 +457,145 @@ def searchsorted(
     wanted = array_shape.reshape(values, [-1, value_size])
     search = upper_bound if side == "right" else lower_bound
     return array_shape.reshape(search(rows, wanted, out_type, name), array_shape.shape(values))
+
+
+# -- Comparing sequences -----------------------------------------------------------------
+
+
+def _distance_shape(c: ShapeContext) -> TensorShape:
+    shapes = [c.value("hypothesis_shape"), c.value("truth_shape")]
+    lengths = [c.shape(name).sizes for name in ("hypothesis_shape", "truth_shape")]
+    known = [sizes[0] for sizes in lengths if sizes is not None and sizes[0] is not None]
+    if known and min(known) < 2:
+        raise ValueError(
+            "Input Hypothesis SparseTensors must have rank at least 2, but hypothesis_shape rank "
+            f"is: {min(known)}"
+        )
+    if len(set(known)) > 1:
+        raise ValueError(
+            "Num elements of hypothesis_shape does not match truth_shape: "
+            f"{known[0]} vs. {known[1]}"
+        )
+    if shapes[0] is None or shapes[1] is None:
+        return unknown_shape(known[0] - 1 if known else None)
+    return TensorShape([int(s) for s in np.maximum(shapes[0], shapes[1])[:-1]])
+
+
+def _sequences(indices: Any, values: Any) -> dict[tuple[int, ...], list[Any]]:
+    """The values of a sparse tensor by place, without the last coordinate."""
+    found: dict[tuple[int, ...], list[Any]] = {}
+    for place, value in zip(indices.tolist(), values.tolist(), strict=True):
+        found.setdefault(tuple(place[:-1]), []).append(value)
+    return found
+
+
+def _levenshtein(source: list[Any], target: list[Any]) -> int:
+    """How many insertions, deletions and replacements lead from one to the other."""
+    previous = list(range(len(target) + 1))
+    for i, wanted in enumerate(source, 1):
+        row = [i]
+        for j, found in enumerate(target, 1):
+            row.append(min(previous[j] + 1, row[-1] + 1, previous[j - 1] + (wanted != found)))
+        previous = row
+    return previous[-1]
+
+
+@op(
+    "EditDistance(hypothesis_indices: int64, hypothesis_values: T, hypothesis_shape: int64, "
+    "truth_indices: int64, truth_values: T, truth_shape: int64) -> output: float32 "
+    "where normalize: bool = true",
+    shape=_distance_shape,
+    gradient=NO_GRADIENT,
+    host=True,
+)
+def EditDistance(
+    hypothesis_indices: Any,
+    hypothesis_values: Any,
+    hypothesis_shape: Any,
+    truth_indices: Any,
+    truth_values: Any,
+    truth_shape: Any,
+    *,
+    normalize: bool,
+) -> Any:
+    """The Levenshtein distance of each pair of sequences."""
+    if hypothesis_shape.size != truth_shape.size:
+        raise ValueError(
+            "Expected hypothesis_shape.NumElements() == truth_shape.NumElements(), got "
+            f"{hypothesis_shape.size} and {truth_shape.size}"
+        )
+    guesses = _sequences(hypothesis_indices, hypothesis_values)
+    truths = _sequences(truth_indices, truth_values)
+    result = np.zeros(np.maximum(hypothesis_shape, truth_shape)[:-1], np.float32)
+    for place in {*guesses, *truths}:
+        truth = truths.get(place, [])
+        distance: float = _levenshtein(guesses.get(place, []), truth)
+        if normalize:
+            distance = distance / len(truth) if truth else np.inf
+        result[place] = distance
+    return result
+
+
+def edit_distance(
+    hypothesis: Any, truth: Any, normalize: bool = True, name: str | None = "edit_distance"
+) -> Tensor:
+    """The Levenshtein distance between sequences.
+
+    Args:
+      hypothesis: A SparseTensor of sequences (along its last dimension).
+      truth: A SparseTensor of the right sequences.
+      normalize: Whether distances are divided by the lengths of the right sequences.
+      name: Name of the op.
+
+    Raises:
+      TypeError: One of them is no SparseTensor.
+    """
+    for label, value in (("Hypothesis", hypothesis), ("Truth", truth)):
+        if not isinstance(value, SparseTensor | SparseTensorValue):
+            raise TypeError(f"{label} must be a SparseTensor.")
+    parts = [*_parts(hypothesis), *_parts(truth)]
+    result: Tensor = EditDistance(*parts, normalize=normalize, name=name)
+    return result
+
+
+def _parts(value: Any) -> tuple[Any, Any, Any]:
+    tensor = SparseTensor.from_value(value)
+    return tensor.indices, tensor.values, tensor.dense_shape
+
+
+def _fingerprint_shape(c: ShapeContext) -> TensorShape:
+    require_rank_at_least(c.shape(0), 1)
+    require_rank(c.shape(1), 0)
+    method = c.value("method")
+    if method is not None and method.item() != b"farmhash64":
+        raise ValueError(f"Unsupported method: {method.item().decode()}")
+    sizes = c.shape(0).sizes
+    return TensorShape([None if sizes is None else sizes[0], 8])
+
+
+@op(
+    "Fingerprint(data: T, method: string) -> fingerprint: uint8",
+    shape=_fingerprint_shape,
+    gradient=NO_GRADIENT,
+    host=True,
+)
+def Fingerprint(data: Any, method: Any) -> Any:
+    """A hash of each row that never changes."""
+    if method.item() != b"farmhash64":
+        raise ValueError(f"Unsupported method: {method.item().decode()}")
+    count = data.shape[0]
+    rows = data.reshape(count, -1)
+    if data.dtype == object:
+        hashes = farm.fingerprint64(list(rows.reshape(-1)))
+        if data.ndim == 1:
+            return hashes.astype("<u8").view(np.uint8).reshape(count, 8)
+        # Rows of several strings: the hash of their hashes.
+        rows = hashes.astype("<u8").reshape(rows.shape)
+    encoded = [np.ascontiguousarray(row).tobytes() for row in rows]
+    return farm.fingerprint64(encoded).astype("<u8").view(np.uint8).reshape(count, 8)
+
+
+def fingerprint(data: Any, method: Any = "farmhash64", name: str | None = None) -> Tensor:
+    """A hash (8 bytes) of each row of `data`, the same in every program and on every machine."""
+    result: Tensor = Fingerprint(data, method, name=name)
+    return result

@@ -176,7 +176,13 @@ def _box(x: Any, starts: list[Any], lengths: list[int]) -> Any:
             for s, n in zip(starts, lengths, strict=True)
         )
     ]
-    return lax.dynamic_slice(x, [0 if isinstance(s, int) else s for s in starts], lengths)
+    return lax.dynamic_slice(x, _dynamic_starts(starts), lengths)
+
+
+def _dynamic_starts(starts: list[Any]) -> list[Any]:
+    """Zero for starts that were dealt with, all of one type, as XLA wants it."""
+    kind = next(s.dtype for s in starts if not isinstance(s, int))
+    return [np.zeros((), kind) if isinstance(s, int) else s.astype(kind) for s in starts]
 
 
 @Slice.gradient
@@ -415,23 +421,22 @@ def _masks_of(attrs: Any) -> Masks:
     return Masks(*(attrs[f"{name}_mask"] for name in Masks._fields))
 
 
-def _strided_statics(first: int) -> Callable[[Any], list[str]]:
-    """Which of begin, end and strides (inputs from `first` on) decide the shape of a node."""
+def _strided_statics(node: Any) -> list[str]:
+    """Which of begin, end and strides (inputs 1 to 3) decide the shape of a node."""
+    masks = _masks_of(node.attrs)
+    wanted = ["strides"]
+    for position, name in ((1, "begin"), (2, "end")):
+        entries = _constant_entries(node.inputs[position])
+        free = masks.shrink_axis | masks.ellipsis | masks.new_axis | getattr(masks, name)
+        if entries is None or any(
+            entry is None and not _bit(free, i) for i, entry in enumerate(entries)
+        ):
+            wanted.append(name)
+    return wanted
 
-    def rule(node: Any) -> list[str]:
-        masks = _masks_of(node.attrs)
-        wanted = ["strides"]
-        for offset, name in enumerate(("begin", "end")):
-            entries = _constant_entries(node.inputs[first + offset])
-            if entries is None:
-                wanted.append(name)
-                continue
-            free = masks.shrink_axis | masks.ellipsis | masks.new_axis | getattr(masks, name)
-            if any(e is None and not _bit(free, i) for i, e in enumerate(entries)):
-                wanted.append(name)
-        return wanted + (["shape"] if first else [])
 
-    return rule
+def _strided_grad_statics(node: Any) -> list[str]:
+    return ["shape", *_strided_statics(node)]
 
 
 class _Selection(NamedTuple):
@@ -522,8 +527,7 @@ def _take(x: Any, chosen: _Selection) -> Any:
             index.append(backward if length else _range(0, 0))
     x = x[tuple(index)]
     if not all(isinstance(start, int) for start in chosen.starts):
-        starts = [0 if isinstance(s, int) else s for s in chosen.starts]
-        x = lax.dynamic_slice(jnp.asarray(x), starts, chosen.lengths)
+        x = lax.dynamic_slice(jnp.asarray(x), _dynamic_starts(chosen.starts), chosen.lengths)
     return x.reshape(chosen.result)
 
 
@@ -537,7 +541,7 @@ _MASK_ATTRS = (
     "StridedSlice(input: T, begin: Index, end: Index, strides: Index) -> output: T "
     f"where Index: {{int16, int32, int64}}; {_MASK_ATTRS}",
     shape=_strided_shape,
-    static=_strided_statics(1),
+    static=_strided_statics,
 )
 def StridedSlice(
     input: Any, begin: Any, end: Any, strides: Any, *, xp: Any, node: Any, check: Any
@@ -566,7 +570,7 @@ def _(op: Operation, grad: Any) -> Any:
     "StridedSliceGrad(shape: Index, begin: Index, end: Index, strides: Index, dy: T) -> output: T "
     f"where Index: index; {_MASK_ATTRS}",
     shape=_first_as_shape,
-    static=_strided_statics(1),
+    static=_strided_grad_statics,
 )
 def StridedSliceGrad(
     shape: Any, begin: Any, end: Any, strides: Any, dy: Any, *, xp: Any, node: Any, check: Any
@@ -620,8 +624,8 @@ def place(sizes: tuple[int, ...], chosen: _Selection, part: Any, xp: Any) -> Any
     spread = lax.pad(part, jnp.zeros((), part.dtype), paddings)
     if window == list(sizes):
         return spread
-    starts = [0 if isinstance(s, int) else s for s in chosen.starts]
-    return lax.dynamic_update_slice(jnp.zeros(sizes, part.dtype), spread, starts)
+    zeros = jnp.zeros(sizes, part.dtype)
+    return lax.dynamic_update_slice(zeros, spread, _dynamic_starts(chosen.starts))
 
 
 @StridedSliceGrad.gradient
@@ -708,7 +712,7 @@ def strided_slice(
                 begin=begin, end=end, strides=strides, value=value, name=name, **attrs
             )
 
-        result.assign = assign  # type: ignore[attr-defined]
+        result.assign = assign
     return result
 
 

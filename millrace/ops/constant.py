@@ -64,7 +64,11 @@ def constant(
 
 
 def _sizes(shape: Any) -> tuple[int, ...] | None:
-    return None if shape is None else tuple(int(d) for d in as_shape(shape).as_list())
+    if shape is None:
+        return None
+    wanted = as_shape(shape)
+    wanted.assert_is_fully_defined()
+    return tuple(size for size in wanted.as_list() if size is not None)
 
 
 @op(
@@ -173,7 +177,7 @@ def _shape_from(
 ) -> Any:
     if not value.is_fully_defined():
         raise ValueError(f"Cannot convert a partially known TensorShape to a Tensor: {value}")
-    sizes = [int(size) for size in value.as_list()]
+    sizes = [size for size in value.as_list() if size is not None]
     kind = dtypes.as_dtype(dtype) if dtype is not None else dtypes.int32
     if kind not in (dtypes.int32, dtypes.int64):
         raise TypeError(f"Cannot convert a TensorShape to dtype: {kind.name}")
