@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from millrace.core import dtypes
-from millrace.core.tensor_shape import TensorShape
+from millrace.core.tensor_shape import TensorShape, as_shape
 from millrace.graph.constant_value import constant_value_as_shape
 from millrace.graph.convert import convert_to_tensor
 from millrace.graph.defaults import name_scope
@@ -146,6 +146,10 @@ class SparseTensor:
     def shape(self) -> TensorShape:
         """The static shape, as far as it is known."""
         return constant_value_as_shape(self._dense_shape).merge_with(self._static_shape)
+
+    def set_shape(self, shape: Any) -> None:
+        """Merges what is known of the shape with `shape`."""
+        self._static_shape = self._static_shape.merge_with(as_shape(shape))
 
     def get_shape(self) -> TensorShape:
         """The static shape, as far as it is known."""
