@@ -228,10 +228,14 @@ class TensorArray:
         if handle is not None:
             assert flow is not None
             self._handle, self._flow = handle, flow
+            self._size = None
             return
         with name_scope(name, "TensorArray", [size]) as scope:
+            size = convert_to_tensor(size, dtypes.int32, name="size")
+            #: The number of elements where it cannot change.
+            self._size = None if self._dynamic_size else size
             self._handle, self._flow = TensorArrayV3(
-                convert_to_tensor(size, dtypes.int32, name="size"),
+                size,
                 dtype=self._dtype,
                 element_shape=as_shape(element_shape),
                 dynamic_size=self._dynamic_size,
@@ -355,6 +359,8 @@ class TensorArray:
 
     def size(self, name: str | None = None) -> Tensor:
         """The number of elements."""
+        if self._size is not None:
+            return array.identity(self._size, name=name)
         result: Tensor = TensorArraySizeV3(self._handle, self._flow, name=name)
         return result
 

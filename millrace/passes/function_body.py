@@ -11,7 +11,7 @@ from typing import Any
 
 from millrace.graph.function import Function
 from millrace.passes.constants import detach_constants
-from millrace.passes.node import Edge, Node, Program, is_variable_edge
+from millrace.passes.node import Edge, Node, Program, is_variable_edge, names_variable
 from millrace.passes.prune import prune
 from millrace.passes.schedule import is_folded, topological_order
 
@@ -29,11 +29,25 @@ FIRST_ARGUMENT = {
 LOOPS = frozenset(("While", "StatelessWhile"))
 
 
+def forward(node: Node) -> tuple[str, dict[str, Any]]:
+    """Type and attributes of the op whose functions the node calls.
+
+    That is the node itself, or what it differentiates (any number of times).
+    """
+    op_type, attrs = node.type, node.attrs
+    while op_type == "VectorJacobianProduct":
+        op_type = attrs["op_type"].decode()
+        attrs = {
+            name.removeprefix("_forward_"): value
+            for name, value in attrs.items()
+            if name.startswith("_forward_")
+        }
+    return op_type, attrs
+
+
 def forward_type(node: Node) -> str:
-    """The op type whose functions the node calls: its own, or that which it differentiates."""
-    if node.type == "VectorJacobianProduct":
-        return str(node.attrs["op_type"].decode())
-    return node.type
+    """The first half of `forward`."""
+    return forward(node)[0] if node.type == "VectorJacobianProduct" else node.type
 
 
 def functions_of(node: Node) -> list[Function]:
@@ -57,7 +71,7 @@ def body_of(node: Node, function: Function) -> Program:
         known = {
             inner: edge
             for inner, edge in zip(program.arguments, outer, strict=True)
-            if is_variable_edge(edge)
+            if names_variable(edge)
         }
         if known:
             for inner_node in program.nodes:
@@ -92,10 +106,8 @@ def random_name(node: Node) -> str:
 
 def loop_functions(node: Node) -> tuple[Function, Function]:
     """(condition, body) of a loop, or of the loop that the node differentiates."""
-    prefix = "_forward_" if node.type == "VectorJacobianProduct" else ""
-    condition: Any = node.attrs[f"{prefix}cond"]
-    body: Any = node.attrs[f"{prefix}body"]
-    return condition, body
+    attrs = forward(node)[1]
+    return attrs["cond"], attrs["body"]
 
 
 def deciding_positions(condition: Program, body: Program) -> set[int] | None:
@@ -156,11 +168,17 @@ def slice_of(program: Program, results: list[Edge]) -> list[Node]:
     return [node for node in program.nodes if node in needed]
 
 
-def has_fixed_length(node: Node) -> bool:
-    """Whether a loop's number of iterations is known once all shapes are: while tracing."""
+def length_inputs(node: Node) -> list[Edge] | None:
+    """The inputs of a loop that decide its length, if they are known once all shapes are.
+
+    None for what is no loop, and for loops whose length only the run shows.
+    """
+    if forward_type(node) not in LOOPS:
+        return None
     condition, body = (body_of(node, f) for f in loop_functions(node))
     positions = deciding_positions(condition, body)
     if positions is None:
-        return False
+        return None
     known: dict[Edge, bool] = {}
-    return all(is_folded(node.inputs[i], known) for i in positions)
+    edges = [node.inputs[i] for i in sorted(positions)]
+    return edges if all(is_folded(edge, known) for edge in edges) else None

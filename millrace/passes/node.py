@@ -149,12 +149,24 @@ def is_handle_reference(edge: Edge) -> bool:
     return False
 
 
-def is_variable_edge(edge: Edge) -> bool:
+def names_variable(edge: Edge) -> bool:
     """Whether the edge carries an identity (a variable, a TensorArray) rather than a value."""
     return (
-        (edge.dtype._is_ref_dtype and not is_handle_reference(edge))
+        edge.dtype._is_ref_dtype
         or is_array_handle(edge)
         or (edge.dtype.name == "resource" and variable_of(edge) is not None)
+    )
+
+
+def is_variable_edge(edge: Edge) -> bool:
+    """Whether the edge stands for a variable: its identity, or its value as it is when used.
+
+    An Identity of a reference is no copy in TensorFlow: who uses it after an update sees the
+    update. So ``with tf.control_dependencies([update]): y = v * 2`` reads the new value, though
+    the read op of `v` is older than the update.
+    """
+    return names_variable(edge) or (
+        edge.node.type == "Identity" and variable_of(edge) is not None
     )
 
 

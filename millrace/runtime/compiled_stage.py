@@ -17,8 +17,8 @@ from millrace.core import errors
 from millrace.ops import philox
 from millrace.ops.loop_lowering import NotCompilable
 from millrace.ops.xla import jax, jnp
-from millrace.passes.function_body import bodies_of, functions_of, is_random, random_name
-from millrace.passes.node import Edge, Node, is_variable_edge, variable_of
+from millrace.passes.function_body import bodies_of, functions_of, is_random, length_inputs, random_name
+from millrace.passes.node import Edge, Node, is_variable_edge, names_variable, variable_of
 from millrace.passes.schedule import SHAPE_QUERIES, static_positions
 from millrace.runtime.kernel_call import (
     Services,
@@ -112,7 +112,9 @@ class VariableUse:
 def _only_passes(node: Node) -> bool:
     """Whether the node hands a variable's identity on without reading it."""
     if functions_of(node):
-        return True
+        return all(names_variable(edge) for edge in node.inputs if is_variable_edge(edge))
+    if node.type == "Identity":
+        return is_variable_edge(Edge(node, 0))
     return bool(node.output_types) and all(
         t._is_ref_dtype or t.name == "resource" for t in node.output_types
     ) and not (node.definition.updates or node.definition.overwrites)
@@ -127,7 +129,7 @@ class CompiledStage:
         self.nodes = nodes
         self.outputs = outputs
         self.name = name
-        self._snapshots = frozenset(edge for edge in outputs if edge.dtype._is_ref_dtype)
+        self._snapshots = frozenset(edge for edge in outputs if is_variable_edge(edge))
         inside = set(nodes)
         use = VariableUse(nodes, self._snapshots)
         self.variables = use
@@ -330,6 +332,8 @@ def _static_edges(nodes: list[Node]) -> set[Edge]:
     """
     inside = set(nodes)
     wanted = [node.inputs[i] for node in nodes for i in static_positions(node)]
+    for node in nodes:
+        wanted.extend(length_inputs(node) or ())
     static: set[Edge] = set()
     while wanted:
         edge = wanted.pop()

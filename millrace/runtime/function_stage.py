@@ -15,7 +15,7 @@ import numpy as np
 from millrace.graph.function import Function
 from millrace.ops.xla import jax, jnp
 from millrace.passes.function_body import LOOPS, body_of, forward_type, loop_functions
-from millrace.passes.node import Edge, Node, Program, is_variable_edge
+from millrace.passes.node import Edge, Node, Program, is_variable_edge, names_variable, variable_of
 from millrace.runtime.kernel_call import Services, StoredState, call
 
 PlanFactory = Callable[[Program], Any]
@@ -50,10 +50,19 @@ class _FunctionStage:
         """The node's name."""
         return self.node.name
 
-    def _all_inputs(self, inputs: list[Any]) -> list[Any]:
+    def _all_inputs(self, inputs: list[Any], step: Any) -> list[Any]:
         """One value an input of the node; None for variables and TensorArray handles."""
         values = dict(zip(self.inputs, inputs, strict=True))
-        return [values.get(edge) for edge in self.node.inputs]
+        state = StoredState(step.resources)
+        found = []
+        for edge in self.node.inputs:
+            if is_variable_edge(edge) and not names_variable(edge):
+                variable = variable_of(edge)
+                assert variable is not None
+                found.append(state.read(variable))
+            else:
+                found.append(values.get(edge))
+        return found
 
     def _call(self, function: Function, args: list[Any], step: Any) -> list[Any]:
         plan = self._plans.get(function.name)
@@ -72,7 +81,7 @@ class BranchStage(_FunctionStage):
 
     def run(self, inputs: list[Any], step: Any) -> list[Any]:
         """Runs the chosen branch."""
-        values = self._all_inputs(inputs)
+        values = self._all_inputs(inputs, step)
         attrs = self.node.attrs
         if "branches" in attrs:
             index = int(np.asarray(values[0]))
@@ -89,7 +98,7 @@ class LoopStage(_FunctionStage):
 
     def run(self, inputs: list[Any], step: Any) -> list[Any]:
         """Runs iterations until the condition fails."""
-        values = self._all_inputs(inputs)
+        values = self._all_inputs(inputs, step)
         condition, body = loop_functions(self.node)
         while bool(np.asarray(self._call(condition, values, step)[0]).reshape(())):
             if step.cancellation.error is not None:
@@ -106,7 +115,7 @@ class ConditionalGradientStage(_FunctionStage):
         """Differentiates the branch that was taken."""
         return call(
             self.node,
-            [np.asarray(v) if v is not None else None for v in self._all_inputs(inputs)],
+            [np.asarray(v) if v is not None else None for v in self._all_inputs(inputs, step)],
             Services(StoredState(step.resources), ctx=step),
         )
 
@@ -126,7 +135,7 @@ class LoopGradientStage(_FunctionStage):
         """The gradients of the loop's inputs."""
         node = self.node
         places = node.definition.signature.input_slices(node.attrs)
-        values = self._all_inputs(inputs)
+        values = self._all_inputs(inputs, step)
         loop_inputs, grads = values[places[0]], values[places[2]]  # type: ignore[index]
         wrt: list[int] = node.attrs["wrt"]
         holds, advance, pull_back = self._programs(step, wrt)

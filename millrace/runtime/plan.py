@@ -22,9 +22,10 @@ from millrace.passes.function_body import (
     FIRST_ARGUMENT,
     LOOPS,
     body_of,
+    forward,
     forward_type,
     functions_of,
-    has_fixed_length,
+    length_inputs,
     loop_functions,
 )
 from millrace.passes.node import (
@@ -104,10 +105,9 @@ def _body_can_compile(node: Node, folded: dict[Edge, bool]) -> bool:
     and for its gradient the number of iterations must be known while tracing.
     """
     if forward_type(node) in LOOPS:
-        prefix = "_forward_" if node.type == "VectorJacobianProduct" else ""
-        if node.attrs.get(f"{prefix}_shapes_vary", False):
+        if forward(node)[1].get("_shapes_vary", False):
             return False
-        if node.type == "VectorJacobianProduct" and not has_fixed_length(node):
+        if node.type == "VectorJacobianProduct" and length_inputs(node) is None:
             return False
     for function in functions_of(node):
         body = body_of(node, function)
