@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from millrace.core import dtypes
 from millrace.graph.convert import convert_to_tensor
 from millrace.graph.defaults import name_scope
@@ -33,6 +35,7 @@ __all__ = [
 ]
 
 _FLOATS = "{float16, bfloat16, float32, float64}"
+_LEAKY_ATTRS = f"alpha: float = 0.20000000298023224; T: {_FLOATS} = float32"
 _RELU_TYPES = (
     "{float32, float64, int32, uint8, int16, int8, int64, bfloat16, uint16, float16, uint32, "
     "uint64, qint8}"
@@ -109,11 +112,14 @@ def crelu(features: Any, name: str | None = None, axis: int = -1) -> Tensor:
 
 
 @op(
-    f"LeakyRelu(features: T) -> activations: T where alpha: float = 0.2; T: {_FLOATS} = float32",
+    f"LeakyRelu(features: T) -> activations: T where {_LEAKY_ATTRS}",
     shape=unchanged,
 )
 def LeakyRelu(features: Any, *, alpha: float, xp: Any) -> Any:
-    return xp.where(features > 0, features, features * xp.asarray(alpha, features.dtype))
+    # An attribute is a float32, whatever the features are.
+    return xp.where(
+        features > 0, features, features * xp.asarray(np.float32(alpha), features.dtype)
+    )
 
 
 @LeakyRelu.gradient
@@ -122,12 +128,13 @@ def _(op: Operation, grad: Any) -> Any:
 
 
 @op(
-    "LeakyReluGrad(gradients: T, features: T) -> backprops: T where alpha: float = 0.2; "
-    f"T: {_FLOATS} = float32",
+    f"LeakyReluGrad(gradients: T, features: T) -> backprops: T where {_LEAKY_ATTRS}",
     shape=merged,
 )
 def LeakyReluGrad(gradients: Any, features: Any, *, alpha: float, xp: Any) -> Any:
-    return xp.where(features > 0, gradients, gradients * xp.asarray(alpha, gradients.dtype))
+    return xp.where(
+        features > 0, gradients, gradients * xp.asarray(np.float32(alpha), gradients.dtype)
+    )
 
 
 @LeakyReluGrad.gradient

@@ -29,7 +29,7 @@ _LEAST_EPSILON = 1.001e-5
 
 _2D = 'data_format: {"NHWC", "NCHW"} = "NHWC"; is_training: bool = true'
 _ANY_D = 'data_format: {"NHWC", "NCHW", "NDHWC", "NCDHW"} = "NHWC"; is_training: bool = true'
-_EPSILON = "epsilon: float = 0.0001"
+_EPSILON = "epsilon: float = 9.999999747378752e-05"
 _FACTOR = "exponential_avg_factor: float = 1.0"
 
 

@@ -26,6 +26,7 @@ from millrace.ops import (
     cast,
     checks,
     elementwise,
+    numeric,
     reduction,
     softmax,
 )
@@ -264,9 +265,9 @@ def _last(tensor: Tensor, axis: int) -> Any:
     """The permutation that moves an axis to the end."""
     rank = tensor.shape.ndims
     if rank is None:
-        raise ValueError(
-            f"The rank of {tensor.name} must be known to take the cross-entropy along axis {axis}"
-        )
+        count: Any = array.rank(tensor)
+        place: Any = axis if axis >= 0 else count + axis
+        return array.concat([numeric.range(place), numeric.range(place + 1, count), [place]], 0)
     axis %= rank
     return [i for i in range(rank) if i != axis] + [axis]
 
