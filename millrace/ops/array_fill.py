@@ -51,7 +51,8 @@ def Fill(dims: Any, value: Any, *, xp: Any) -> Any:
     sizes = [int(s) for s in np.ravel(dims)]
     if any(s < 0 for s in sizes):
         raise ValueError(f"Fill dimensions must be >= 0, but are {sizes}")
-    return xp.full(sizes, value, value.dtype)
+    # On the host a view of one element: a large one must not become a literal of a program.
+    return xp.broadcast_to(value, sizes)
 
 
 @Fill.gradient
@@ -68,7 +69,7 @@ def fill(dims: Any, value: Any, name: str | None = None, layout: Any = None) -> 
 @op("ZerosLike(x: T) -> y: T", shape=unchanged, gradient=NO_GRADIENT)
 def ZerosLike(x: Any, *, xp: Any) -> Any:
     """Zeros in the shape of the input; empty strings for strings."""
-    return xp.full(x.shape, zero_of(x.dtype), x.dtype)
+    return xp.broadcast_to(np.array(zero_of(x.dtype), x.dtype), x.shape)
 
 
 @op(
@@ -79,7 +80,7 @@ def ZerosLike(x: Any, *, xp: Any) -> Any:
 )
 def OnesLike(x: Any, *, xp: Any) -> Any:
     """Ones in the shape of the input."""
-    return xp.ones_like(x)
+    return xp.broadcast_to(np.ones((), x.dtype), x.shape)
 
 
 @op(
@@ -189,7 +190,11 @@ def ones_like(
     with name_scope(name, "ones_like", [tensor]) as scope:
         source = convert_to_tensor(tensor, name="tensor")
         kind = source.dtype.base_dtype if dtype is None else dtypes.as_dtype(dtype).base_dtype
-        shape = array_shape.shape(source, optimize=optimize)
+        if optimize and source.shape.is_fully_defined():
+            with name_scope("Shape"):
+                shape = convert_to_tensor(source.shape)
+        else:
+            shape = array_shape.shape(source, optimize=optimize)
         result = ones(shape, kind, name=scope)
         result.set_shape(source.shape)
         return result

@@ -57,6 +57,11 @@ __all__ = [
 # -- gather ------------------------------------------------------------------------------
 
 
+def wide(indices: Any) -> Any:
+    """Indices in a type that can name every place of an axis."""
+    return indices.astype(np.int32) if indices.dtype.itemsize < 4 else indices
+
+
 def check_indices(indices: Any, limit: int, check: Any) -> None:
     """Fails the step unless all of `indices` are in [0, limit)."""
 
@@ -132,7 +137,7 @@ def GatherV2(
     """Slices of a tensor along an axis, by index."""
     if axis.size != 1:
         raise ValueError("axis must be scalar")
-    place, rank = int(axis.item()), params.ndim
+    place, rank, indices = int(axis.item()), params.ndim, wide(indices)
     needed = place + 1 if place >= 0 else -place
     if rank < needed:
         raise ValueError(f"Shape must be at least rank {needed} but is rank {rank}")
@@ -395,6 +400,7 @@ def GatherNd(params: Any, indices: Any, *, xp: Any, node: Any, check: Any) -> An
         )
     if not depth:
         return xp.broadcast_to(params, indices.shape[:-1] + params.shape)
+    indices = wide(indices)
     check_coordinates(indices, params.shape, "param shape", check, f", node name: {node.name}")
     where = _coordinates(indices)
     if xp is np:
@@ -557,6 +563,7 @@ def scatter(kind: str, x: Any, indices: Any, updates: Any, xp: Any, check: Any) 
             f"Dimensions [{depth},{x.ndim}) of input[shape={shape_text(x.shape)}] must match "
             f"dimensions [{count},{updates.ndim}) of updates[shape={shape_text(updates.shape)}]"
         )
+    indices = wide(indices)
     check_coordinates(indices, x.shape, "shape", check)
     where: Any = _coordinates(indices)
     if not depth:

@@ -75,6 +75,17 @@ def identity_n(input: Any, name: str | None = None) -> list[Tensor]:
     return result
 
 
+@op("RefIdentity(input: ref(T)) -> output: ref(T)", shape=_same_value)
+def RefIdentity(input: Any) -> Any:
+    """The same reference."""
+    return input
+
+
+@RefIdentity.gradient
+def _(op: Operation, grad: Any) -> Any:
+    return grad
+
+
 @op("StopGradient(input: T) -> output: T", shape=unchanged, gradient=NO_GRADIENT)
 def StopGradient(input: Any, *, xp: Any) -> Any:
     """The input, which gradients do not pass."""

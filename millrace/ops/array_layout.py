@@ -127,7 +127,7 @@ def transpose(
         if perm is None:
             dimensions = tensor.shape.ndims
             if dimensions is None:
-                perm = numeric.range(array_shape.rank(tensor) - 1, -1, -1)  # type: ignore[operator]
+                perm = numeric.Range(array_shape.Rank(tensor) - 1, -1, -1)
             else:
                 perm = np.arange(dimensions - 1, -1, -1, dtype=np.int32)
         result: Tensor = build(tensor, perm, name=scope)
@@ -148,7 +148,7 @@ def matrix_transpose(
         if dimensions is None:
             count: Any = array_shape.rank(tensor)
             perm: Any = array_join.concat(
-                [numeric.range(count - 2), [count - 1, count - 2]], 0
+                [numeric.Range(0, count - 2, 1), [count - 1, count - 2]], 0
             )
         elif dimensions < 2:
             raise ValueError(

@@ -238,7 +238,7 @@ def sequence_mask(
             )
         kind = longest.dtype.base_dtype
         row: Any = numeric.range(constant(0, kind), longest, constant(1, kind))
-        result: Tensor = row < cast.cast(array_shape.expand_dims(counts, -1), kind)
+        result: Tensor = row < cast.Cast(array_shape.expand_dims(counts, -1), DstT=kind)
         wanted = dtypes.bool if dtype is None else dtypes.as_dtype(dtype)
         if wanted != dtypes.bool:
             result = cast.cast(result, wanted)
@@ -292,8 +292,9 @@ def OneHot(
     place = _one_hot_axis(axis, indices.ndim)
     positions = [1] * (indices.ndim + 1)
     positions[place] = count
-    # int64 holds every index: one of 200 in uint8 must not wrap to a place.
-    row = np.arange(count, dtype=np.int64).reshape(positions)
+    # Wider than the small index types: 256 places must not wrap in uint8.
+    kind = np.int64 if indices.dtype.itemsize == 8 else np.int32
+    row = np.arange(count, dtype=kind).reshape(positions)
     hit = xp.expand_dims(indices, place) == row
     return xp.where(hit, on_value, off_value)
 

@@ -488,6 +488,8 @@ def _(op: Operation, grad: Any) -> Any:
 
 def sum_to(grad: Any, whole: Tensor, tensor: Tensor) -> Tensor:
     """`grad`, summed to the shape of `tensor`, which was broadcast to the shape of `whole`."""
+    if tensor.shape.is_fully_defined() and tensor.shape == whole.shape:
+        return convert_to_tensor(grad)
     target = shape(tensor)
     axes = BroadcastGradientArgs(target, shape(whole))[0]
     return reshape(reduction.reduce_sum(grad, axes, keepdims=True), target)
