@@ -225,12 +225,12 @@ def _if_kernel(
     pred = loop_lowering.as_predicate(cond)
     if isinstance(pred, bool):
         outputs, ok = invoke(then_branch if pred else else_branch, input, rng)
-        check(ok, "A check inside a branch of tf.cond failed")
+        check(ok, invoke.complaint())
         return list(outputs)
     outputs, ok = loop_lowering.conditional(
         pred, [else_branch, then_branch], input, rng, invoke
     )
-    check(ok, "A check inside a branch of tf.cond failed")
+    check(ok, invoke.complaint())
     return outputs
 
 
@@ -337,7 +337,7 @@ def _case_kernel(
     else:
         index = jnp.where((branch_index < 0) | (branch_index > last), last, branch_index)
         outputs, ok = loop_lowering.conditional(index, branches, input, rng, invoke)
-    check(ok, "A check inside a branch of tf.switch_case failed")
+    check(ok, invoke.complaint())
     return list(outputs)
 
 
@@ -476,7 +476,7 @@ def _while_kernel(
     input: list[Any], *, cond: Any, body: Any, node: Any, rng: Any, invoke: Any, check: Any
 ) -> list[Any]:
     outputs, ok = loop_lowering.loop(cond, body, input, rng, invoke)
-    check(ok, "A check inside the body of tf.while_loop failed")
+    check(ok, invoke.complaint())
     return outputs
 
 
@@ -525,7 +525,7 @@ def while_loop(
     if parallel_iterations < 1:
         raise TypeError("parallel_iterations must be a positive integer.")
     if not loop_vars and not isinstance(loop_vars, Tensor):
-        raise ValueError("No loop variables provided")
+        raise ValueError("'loop_vars' must be provided: there is no loop variable.")
     variables = loop_vars if isinstance(loop_vars, list | _Tuple) else [loop_vars]
     with name_scope(name, "while", []) as scope:
         if maximum_iterations is not None:
@@ -535,8 +535,8 @@ def while_loop(
             )
         loop = _Loop(cond, body, variables, shape_invariants)
         result = loop.build(back_prop, scope)
-    if not return_same_structure and len(variables) == 1:
-        return result[0]
+    if not return_same_structure and len(nest.flatten(variables)) == 1:
+        return nest.flatten(result)[0]
     return result
 
 
@@ -567,8 +567,8 @@ def _bounded_loop(
         invariants = [TensorShape([]), invariants]
     loop = _Loop(bounded_cond, bounded_body, [counter, original], invariants)
     result = loop.build(back_prop, scope)[1]
-    if not keep_list and len(original) == 1:
-        return result[0]
+    if not keep_list and len(nest.flatten(original)) == 1:
+        return nest.flatten(result)[0]
     return result
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from millrace.core import dtypes
 from millrace.core.tensor_shape import TensorShape, as_shape, unknown_shape
+from millrace.graph.constant_value import constant_value
 from millrace.graph.convert import convert_to_tensor
 from millrace.graph.define import op
 from millrace.graph.defaults import colocate_with, name_scope
@@ -39,10 +40,13 @@ class ArrayHandle(NamedTuple):
     static=("size",),
     stateful=True,
 )
-def TensorArrayV3(size: Any, *, dtype: Any, element_shape: Any, dynamic_size: bool) -> Any:
+def TensorArrayV3(
+    size: Any, *, dtype: Any, element_shape: Any, dynamic_size: bool, clear_after_read: bool
+) -> Any:
     """A new array; the flow is its value."""
     shape = tuple(element_shape.as_list()) if element_shape.is_fully_defined() else None
     value = TensorArrayValue(dtype.as_numpy_dtype, [None] * int(size), None, shape)
+    value.clears = clear_after_read
     handle = np.empty((), object)
     handle[()] = ArrayHandle(int(size), dtype.as_numpy_dtype, shape, dynamic_size)
     return handle, value
@@ -57,7 +61,17 @@ def TensorArrayV3(size: Any, *, dtype: Any, element_shape: Any, dynamic_size: bo
 )
 def TensorArrayWriteV3(handle: Any, index: Any, value: Any, flow_in: Any, *, xp: Any, node: Any) -> Any:
     """The array with one more element."""
+    _check_type(flow_in, value)
     return flow_in.write(index, value, _is_dynamic(handle, node))
+
+
+def _check_type(flow: TensorArrayValue, value: Any) -> None:
+    if value.dtype != flow.dtype:
+        names = (dtypes.as_dtype(flow.dtype).name, dtypes.as_dtype(value.dtype).name)
+        raise ValueError(
+            f"TensorArray dtype is {names[0]} but Op is trying to write dtype "
+            f"{'float' if names[1] == 'float32' else names[1]}."
+        )
 
 
 def _is_dynamic(handle: Any, node: Any) -> bool:
@@ -94,8 +108,12 @@ def _gather_shape(c: ShapeContext) -> TensorShape:
     gradient=JAX_GRADIENT,
     stateful=True,
 )
-def TensorArrayGatherV3(handle: Any, indices: Any, flow_in: Any, *, xp: Any) -> Any:
+def TensorArrayGatherV3(
+    handle: Any, indices: Any, flow_in: Any, *, element_shape: Any, xp: Any
+) -> Any:
     """Chosen elements, stacked."""
+    if not flow_in.size and element_shape.is_fully_defined():
+        return xp.zeros((0, *element_shape.as_list()), flow_in.dtype)
     stacked = flow_in.stacked(xp)
     if isinstance(indices, np.ndarray) and np.array_equal(indices, np.arange(stacked.shape[0])):
         return stacked
@@ -301,7 +319,7 @@ class TensorArray:
     def write(self, index: Any, value: Any, name: str | None = None) -> TensorArray:
         """The array with `value` at `index`."""
         with name_scope(name, "TensorArrayWrite", [self._handle, index, value]):
-            value = convert_to_tensor(value, self._dtype, name="value")
+            value = convert_to_tensor(value, preferred_dtype=self._dtype, name="value")
             self._note_shape(value.shape)
             flow = TensorArrayWriteV3(self._handle, index, value, self._flow)
         return self._with_flow(flow)
@@ -331,6 +349,10 @@ class TensorArray:
         value, _ = TensorArrayConcatV3(
             self._handle, self._flow, dtype=self._dtype, element_shape_except0=rest, name=name
         )
+        count = None if self._size is None else constant_value(self._size)
+        if count is not None and known.is_fully_defined() and known.ndims:
+            sizes = known.as_list()
+            value.set_shape([int(count) * sizes[0], *sizes[1:]])
         return value  # type: ignore[no-any-return]
 
     def unstack(self, value: Any, name: str | None = None) -> TensorArray:

@@ -22,7 +22,15 @@ class TensorArrayValue:
     `buffer` (all elements stacked) is not None.
     """
 
-    __slots__ = ("buffer", "dtype", "element_shape", "is_gradient", "items")
+    __slots__ = (
+        "buffer",
+        "cleared",
+        "clears",
+        "dtype",
+        "element_shape",
+        "is_gradient",
+        "items",
+    )
 
     def __init__(
         self,
@@ -39,9 +47,15 @@ class TensorArrayValue:
         self.element_shape = element_shape
         #: Whether writes add up instead of being made once.
         self.is_gradient = is_gradient
+        #: Whether an element can be read only once, and which were. Only known positions are
+        #: followed, and only as long as the value stays in one program.
+        self.clears = False
+        self.cleared: set[int] = set()
 
     def _with(self, items: list[Any] | None, buffer: Any) -> TensorArrayValue:
-        return TensorArrayValue(self.dtype, items, buffer, self.element_shape, self.is_gradient)
+        other = TensorArrayValue(self.dtype, items, buffer, self.element_shape, self.is_gradient)
+        other.clears = self.clears
+        return other
 
     def tree_flatten(self) -> tuple[Any, Any]:
         """For JAX: the arrays inside."""
@@ -152,6 +166,13 @@ class TensorArrayValue:
             buffer = self.stacked()
             return jax.lax.dynamic_index_in_dim(buffer, index, 0, keepdims=False)
         position = int(index)
+        if position in self.cleared:
+            raise ValueError(
+                f"Could not read index {position} twice because it was cleared after a previous "
+                "read (perhaps try setting clear_after_read = false?)."
+            )
+        if self.clears:
+            self.cleared.add(position)
         if not 0 <= position < self.size:
             raise ValueError(
                 f"Tried to read from index {position} but array size is: {self.size}"
@@ -169,6 +190,25 @@ class TensorArrayValue:
                 )
             return xp.zeros(self.element_shape, self.dtype)
         return item
+
+
+def like(grad: Any, primal: Any) -> Any:
+    """A gradient in the form (items or buffer) of the value that it belongs to."""
+    if not isinstance(primal, TensorArrayValue):
+        return grad
+    if primal.buffer is not None:
+        if grad.buffer is None:
+            shape = tuple(primal.buffer.shape[1:])
+            grad = TensorArrayValue(grad.dtype, grad.items, None, shape).with_buffer()
+        buffer = jnp.asarray(grad.buffer).reshape(primal.buffer.shape)
+        return primal._with(None, buffer)
+    assert primal.items is not None
+    parts = grad._as_items()
+    items = [
+        None if item is None else jnp.zeros_like(item) if parts[i] is None else parts[i]
+        for i, item in enumerate(primal.items)
+    ]
+    return primal._with(items, None)
 
 
 def add(values: list[Any]) -> Any:

@@ -20,6 +20,7 @@ from millrace.graph.gradient_walk import is_trainable, register_jax_gradient
 from millrace.graph.operation import Operation
 from millrace.graph.registry import JAX_GRADIENT
 from millrace.graph.shape_inference import ShapeContext
+from millrace.ops.tensor_array_value import like
 from millrace.ops.xla import jax, jnp
 
 _PREFIX = "_forward_"
@@ -99,7 +100,7 @@ def VectorJacobianProduct(
     primals, pull_back = jax.vjp(forward, *primal_inputs)
     # TensorFlow's gradient of a complex function is the conjugate of JAX's.
     cotangents = [
-        jax.tree.map(lambda g, p: jnp.conj(jnp.asarray(g, p.dtype)), grad, primal)
+        jax.tree.map(lambda g, p: jnp.conj(jnp.asarray(g, p.dtype)), like(grad, primal), primal)
         for grad, primal in zip(grads, primals, strict=True)
     ]
     return [jax.tree.map(jnp.conj, gradient) for gradient in pull_back(cotangents)]
@@ -127,7 +128,7 @@ def jax_gradient(forward: Operation, *grads: Any) -> list[Any]:
     used = [
         i
         for i, (tensor, grad) in enumerate(zip(forward.outputs, grads, strict=True))
-        if grad is not None and is_trainable(tensor)
+        if grad is not None and is_trainable(tensor) and tensor.dtype.name != "resource"
     ]
     result: list[Any] = [None] * len(forward.inputs)
     if not wrt or not used:

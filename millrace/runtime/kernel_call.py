@@ -18,7 +18,7 @@ from millrace.ops.loop_lowering import NotCompilable
 from millrace.ops.tensor_array_value import TensorArrayValue, elementwise
 from millrace.ops.xla import jax, jnp
 from millrace.passes.function_body import body_of, deciding_positions, functions_of, slice_of
-from millrace.passes.node import Edge, Node, is_array_handle, is_variable_edge, variable_of
+from millrace.passes.node import Edge, Node, is_array_handle, is_variable_edge, names_variable, variable_of
 from millrace.runtime.resources import ResourceStore, VariableSlot
 
 
@@ -189,6 +189,11 @@ class Invoker:
         self._services = services
         self._node = node
         self._overrides = overrides
+        self._complaints: list[str] = []
+
+    def complaint(self) -> str:
+        """What to say when a check inside did not hold."""
+        return "; ".join(dict.fromkeys(self._complaints)) or "A check inside failed"
 
     def overriding(self, overrides: dict[Node, Any]) -> Invoker:
         """The same, but inside, these variables read as the given values."""
@@ -220,10 +225,14 @@ class Invoker:
         env: dict[Edge, Any] = dict(zip(program.arguments, args, strict=True))
         holds: list[Any] = []
 
+        traced = self._services.traced
+
         def check_for(inner: Node) -> Callable[..., None]:
             def check(ok: Any, message: Any, *values: Any) -> None:
-                if isinstance(ok, jax.Array):
+                if isinstance(ok, jax.Array) or (traced and not np.all(ok)):
+                    # Inside a branch that may not be taken, only the run can tell.
                     holds.append(jnp.all(ok))
+                    self._complaints.append(_complaint(inner, message, values))
                 else:
                     check_now(ok, message, *values)
 
@@ -253,6 +262,14 @@ class Invoker:
         return outputs, (jnp.all(jnp.stack(holds)) if holds else True)
 
 
+def _complaint(node: Node, message: Any, values: tuple[Any, ...]) -> str:
+    if not callable(message):
+        return str(message)
+    if any(isinstance(value, jax.core.Tracer) for value in values):
+        return f"A check of {node.name} ({node.type}) did not hold"
+    return str(message(*values))
+
+
 def _result(edge: Edge, env: dict[Edge, Any], state: VariableState) -> Any:
     if edge in env:
         return env[edge]
@@ -262,7 +279,8 @@ def _result(edge: Edge, env: dict[Edge, Any], state: VariableState) -> Any:
         return None
     variable = variable_of(edge)
     assert variable is not None, edge
-    return VariableRef(state, variable)
+    ref = VariableRef(state, variable)
+    return ref if names_variable(edge) else ref.read()
 
 
 def gather_inputs(node: Node, env: dict[Edge, Any], services: Services) -> list[Any]:
@@ -282,7 +300,9 @@ def gather_inputs(node: Node, env: dict[Edge, Any], services: Services) -> list[
             ref = VariableRef(services.state, variable)
             # A resource handle stays one, whatever the argument is declared as; and whether a
             # body that is called reads the variable, it decides itself.
-            by_identity = i in wants_ref or edge.dtype.name == "resource" or calls
+            by_identity = i in wants_ref or (
+                names_variable(edge) and (calls or edge.dtype.name == "resource")
+            )
             inputs.append(ref if by_identity else ref.read())
         elif edge.node.type == "Const":
             inputs.append(env[edge] if edge in env else edge.node.attrs["value"])

@@ -304,7 +304,7 @@ def host_value(value: Any) -> Any:
     """A result as a NumPy array of the caller's own; a scalar (or bytes) for rank 0."""
     if value is DEAD:
         raise errors.InvalidArgumentError(
-            None, None, "A fetched tensor is in a branch that was not taken: it has no value"
+            None, None, "Retval[0] does not have value: the fetched tensor is in a branch that was not taken"
         )
     if isinstance(value, TensorArrayValue):
         return np.float32(0)  # a flow, seen from outside, is just a number
