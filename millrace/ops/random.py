@@ -19,7 +19,15 @@ from millrace.graph.random_seed import get_seed, set_random_seed
 from millrace.graph.registry import NO_GRADIENT
 from millrace.graph.shape_inference import ShapeContext, from_input, unchanged
 from millrace.graph.tensor import Tensor
-from millrace.ops import arithmetic, array_shape, array_slicing, control_flow, philox, reduction
+from millrace.ops import (
+    arithmetic,
+    array_shape,
+    array_slicing,
+    assertion,
+    control_flow,
+    philox,
+    reduction,
+)
 from millrace.ops.xla import jax, jnp
 
 __all__ = [
@@ -448,7 +456,7 @@ def random_crop(value: Any, size: Any, seed: int | None = None, name: str | None
         value = convert_to_tensor(value, name="value")
         size = convert_to_tensor(size, dtypes.int32, name="size")
         shape = array_shape.shape(value)
-        check = control_flow.Assert(
+        check = assertion.Assert(
             reduction.reduce_all(shape >= size),
             ["Need value.shape >= size, got ", shape, size],
             summarize=1000,
