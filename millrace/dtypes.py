@@ -32,11 +32,13 @@ from millrace.core.dtypes import (
 )
 from millrace.ops.cast import cast, saturate_cast
 from millrace.ops.complex_numbers import complex
+from millrace.ops.string_conversion import as_string
 
 __all__ = [
     "QUANTIZED_DTYPES",
     "DType",
     "as_dtype",
+    "as_string",
     "bfloat16",
     "bool",
     "cast",

@@ -2,15 +2,29 @@
 
 from millrace.ops.array_diag import (
     diag as tensor_diag,
+)
+from millrace.ops.array_diag import (
     diag_part as tensor_diag_part,
+)
+from millrace.ops.array_diag import (
     eye,
+)
+from millrace.ops.array_diag import (
     matrix_band_part as band_part,
+)
+from millrace.ops.array_diag import (
     matrix_diag as diag,
+)
+from millrace.ops.array_diag import (
     matrix_diag_part as diag_part,
+)
+from millrace.ops.array_diag import (
     matrix_set_diag as set_diag,
 )
 from millrace.ops.array_layout import (
     matrix_transpose,
+)
+from millrace.ops.array_layout import (
     matrix_transpose as transpose,
 )
 from millrace.ops.clip import (
@@ -35,19 +49,36 @@ from millrace.ops.matrix_factorization import (
     logdet,
     lu,
     lu_solve,
-    matrix_determinant as det,
-    matrix_inverse as inv,
     matrix_rank,
-    matrix_solve as solve,
-    matrix_solve_ls as lstsq,
-    matrix_triangular_solve as triangular_solve,
     normalize,
     pinv,
     qr,
-    self_adjoint_eig as eigh,
-    self_adjoint_eigvals as eigvalsh,
     slogdet,
     svd,
+)
+from millrace.ops.matrix_factorization import (
+    matrix_determinant as det,
+)
+from millrace.ops.matrix_factorization import (
+    matrix_inverse as inv,
+)
+from millrace.ops.matrix_factorization import (
+    matrix_solve as solve,
+)
+from millrace.ops.matrix_factorization import (
+    matrix_solve_ls as lstsq,
+)
+from millrace.ops.matrix_factorization import (
+    matrix_triangular_solve as triangular_solve,
+)
+from millrace.ops.matrix_factorization import (
+    self_adjoint_eig as eigh,
+)
+from millrace.ops.matrix_factorization import (
+    self_adjoint_eigvals as eigvalsh,
+)
+from millrace.ops.normalization import (
+    l2_normalize,
 )
 
 __all__ = [
@@ -66,6 +97,7 @@ __all__ = [
     "eye",
     "global_norm",
     "inv",
+    "l2_normalize",
     "logdet",
     "lstsq",
     "lu",

@@ -9,7 +9,6 @@ from millrace.ops.arithmetic import (
     add,
     add_n,
     atan2,
-    div_no_nan as divide_no_nan,
     divide,
     floordiv,
     floormod,
@@ -27,6 +26,9 @@ from millrace.ops.arithmetic import (
     xdivy,
     xlog1py,
     xlogy,
+)
+from millrace.ops.arithmetic import (
+    div_no_nan as divide_no_nan,
 )
 from millrace.ops.array_layout import (
     invert_permutation,
@@ -52,6 +54,10 @@ from millrace.ops.complex_numbers import (
     conj,
     imag,
     real,
+)
+from millrace.ops.counting import (
+    bincount,
+    confusion_matrix,
 )
 from millrace.ops.cumulative import (
     cumprod,
@@ -93,9 +99,11 @@ from millrace.ops.elementwise import (
     tan,
     tanh,
 )
+from millrace.ops.normalization import (
+    l2_normalize,
+    zero_fraction,
+)
 from millrace.ops.numeric import (
-    bincount,
-    confusion_matrix,
     in_top_k,
     polyval,
     top_k,
@@ -208,6 +216,7 @@ __all__ = [
     "is_nan",
     "is_non_decreasing",
     "is_strictly_increasing",
+    "l2_normalize",
     "lbeta",
     "less",
     "less_equal",
@@ -279,5 +288,6 @@ __all__ = [
     "xdivy",
     "xlog1py",
     "xlogy",
+    "zero_fraction",
     "zeta",
 ]

@@ -382,8 +382,7 @@ mod = floormod
 
 
 @op(
-    "Mod(x: T, y: T) -> z: T where T: {int32, int64, float16, float16, bfloat16, float32, "
-    "float64}",
+    "Mod(x: T, y: T) -> z: T where T: {int32, int64, float16, float16, bfloat16, float32, float64}",
     shape=broadcast,
     gradient=NO_GRADIENT,
 )
@@ -395,8 +394,7 @@ def Mod(x: Any, y: Any, *, xp: Any, check: Any) -> Any:
 
 
 @op(
-    "TruncateMod(x: T, y: T) -> z: T where T: {int32, int64, bfloat16, float16, float32, "
-    "float64}",
+    "TruncateMod(x: T, y: T) -> z: T where T: {int32, int64, bfloat16, float16, float32, float64}",
     shape=broadcast,
     gradient=NO_GRADIENT,
 )
@@ -422,9 +420,7 @@ def truncatemod(x: Any, y: Any, name: str | None = None) -> Tensor:
 @broadcasting
 def Pow(x: Any, y: Any, *, xp: Any, check: Any) -> Any:
     if _is_integer(y):
-        check(
-            xp.greater_equal(y, 0), "Integers to negative integer powers are not allowed"
-        )
+        check(xp.greater_equal(y, 0), "Integers to negative integer powers are not allowed")
         # A negative exponent must not raise before the check is reported.
         y = xp.maximum(y, 0)
     return xp.power(x, y)
@@ -720,9 +716,7 @@ def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Any:
     base = x.dtype.base_dtype if isinstance(getattr(x, "dtype", None), DType) else None
     factor = convert_to_tensor(scalar, dtype=base, name="scalar")
     if factor.shape.ndims not in (None, 0):
-        raise ValueError(
-            f"The input scalar must be a 0-D value. Received shape {factor.shape}."
-        )
+        raise ValueError(f"The input scalar must be a 0-D value. Received shape {factor.shape}.")
     if isinstance(x, IndexedSlices):
         return IndexedSlices(Mul(factor, x.values, name=name), x.indices, x.dense_shape)
     return Mul(factor, x, name=name)

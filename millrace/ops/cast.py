@@ -36,7 +36,7 @@ _STOPOVER = {
 
 
 def _float_to_integer(x: Any, target: DType, xp: Any) -> Any:
-    stopover = _STOPOVER[target.name]
+    stopover: Any = _STOPOVER[target.name]
     info = np.iinfo(stopover)
     limit = xp.asarray(-float(info.min), x.dtype)
     fits = (x >= -limit) & (x < limit)

@@ -63,9 +63,7 @@ def _like(t: Any, values: Tensor) -> Any:
     return values
 
 
-def clip_by_value(
-    t: Any, clip_value_min: Any, clip_value_max: Any, name: str | None = None
-) -> Any:
+def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | None = None) -> Any:
     """`t` with its values cut to a range.
 
     Args:
@@ -121,9 +119,7 @@ def global_norm(t_list: Sequence[Any], name: str | None = None) -> Any:
         l2_loss: Any = registry.lookup("L2Loss")
         for item in t_list:
             if item is not None:
-                tensor = convert_to_tensor(
-                    item.values if isinstance(item, IndexedSlices) else item
-                )
+                tensor = convert_to_tensor(item.values if isinstance(item, IndexedSlices) else item)
                 with colocate_with(tensor.op):
                     half_squares.append(l2_loss(tensor))
         total: Any = reduction.reduce_sum(array.stack(half_squares))
@@ -134,9 +130,7 @@ def global_norm(t_list: Sequence[Any], name: str | None = None) -> Any:
 
 def _as_list(t_list: Any) -> list[Any]:
     if not isinstance(t_list, Sequence) or isinstance(t_list, str):
-        raise TypeError(
-            f"`t_list` should be a sequence of tensors. Received {type(t_list)}."
-        )
+        raise TypeError(f"`t_list` should be a sequence of tensors. Received {type(t_list)}.")
     return list(t_list)
 
 
@@ -162,8 +156,9 @@ def clip_by_global_norm(
     norm: Any = global_norm(items, name) if use_norm is None else use_norm
     with name_scope(name, "clip_by_global_norm", [*items, clip_norm]) as scope:
         norm = convert_to_tensor(norm)
+        inverse = 1.0 / norm
         one: Any = convert_to_tensor(1.0, norm.dtype.base_dtype)
-        scale = clip_norm * arithmetic.minimum(1.0 / norm, one / clip_norm)
+        scale = clip_norm * arithmetic.minimum(inverse, one / clip_norm)
         # A norm that is not finite minus itself is NaN, and so are the values then.
         scale = scale + (norm - norm)
         clipped: list[Any] = []
@@ -191,7 +186,9 @@ def clip_by_average_norm(t: Any, clip_norm: Any, name: str | None = None) -> Ten
         values: Any = convert_to_tensor(t, name="t")
         count = cast.cast(array.size(values), values.dtype.base_dtype)
         total = reduction.reduce_sum(values * values, numeric.range(array.rank(values)))
-        inverse = elementwise.rsqrt(total)
-        bound = convert_to_tensor(1.0, values.dtype.base_dtype) / clip_norm  # type: ignore[operator]
-        clipped = values * clip_norm * arithmetic.minimum(inverse * count, bound)
+        inverse: Any = elementwise.rsqrt(total)
+        scaled = values * clip_norm
+        share = inverse * count
+        one: Any = convert_to_tensor(1.0, values.dtype.base_dtype)
+        clipped = scaled * arithmetic.minimum(share, one / clip_norm)
         return array.identity(clipped, name=scope)

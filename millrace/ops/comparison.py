@@ -47,8 +47,10 @@ def _equality_shape(c: ShapeContext) -> TensorShape:
     # Shapes that do not broadcast give one scalar: that may be told only in the run.
     if not (x.is_fully_defined() and y.is_fully_defined()):
         return unknown_shape()
-    fits = can_broadcast(tuple(x.as_list()), tuple(y.as_list()))
-    return broadcast_shapes(x, y) if fits else TensorShape([])
+    try:
+        return broadcast_shapes(x, y)
+    except ValueError:
+        return TensorShape([])
 
 
 @op(
@@ -139,9 +141,7 @@ def ApproximateEqual(x: Any, y: Any, *, xp: Any, tolerance: float) -> Any:
     return xp.less(xp.abs(xp.subtract(x, y)), tolerance)
 
 
-def approximate_equal(
-    x: Any, y: Any, tolerance: float = 1e-5, name: str | None = None
-) -> Tensor:
+def approximate_equal(x: Any, y: Any, tolerance: float = 1e-5, name: str | None = None) -> Tensor:
     """|x - y| < tolerance, element by element."""
     return ApproximateEqual(x, y, tolerance=tolerance, name=name)
 

@@ -173,6 +173,4 @@ def conj(x: Any, name: str | None = None) -> Tensor:
             return Conj(x, name=scope)
         if x.dtype.is_floating or x.dtype.is_integer:
             return x
-        raise TypeError(
-            f"Expected numeric or variant tensor, got dtype {x.dtype!r}"
-        )
+        raise TypeError(f"Expected numeric or variant tensor, got dtype {x.dtype!r}")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
+import string
 from typing import Any
 
 import numpy as np
-import opt_einsum
 
 from millrace.core.tensor_shape import TensorShape, unknown_shape
 from millrace.graph.convert import convert_to_tensor
@@ -39,29 +39,37 @@ def _labels(term: str, rank: int) -> list[str]:
     return [*head, *(f".{i - middle}" for i in range(middle)), *tail]
 
 
-def _einsum_shape(c: ShapeContext) -> TensorShape:
-    equation = c.attr("equation").decode()
-    terms, _, result = equation.partition("->")
-    inputs = terms.split(",")
-    if len(inputs) != len(c.inputs):
-        raise ValueError(f"Expected {len(inputs)} inputs for '{equation}', got {len(c.inputs)}")
-    if any(t.shape.sizes is None for t in c.inputs):
-        return unknown_shape(len(result)) if "..." not in result else unknown_shape()
+def _label_sizes(terms: list[str], shapes: list[tuple[int | None, ...]]) -> dict[str, int | None]:
+    """The size of each label, as far as it is known; those of an ellipsis broadcast."""
     sizes: dict[str, int | None] = {}
-    ellipsis = 0
-    for term, tensor in zip(inputs, c.inputs, strict=True):
-        labels = _labels(term, len(tensor.shape.sizes or ()))
-        ellipsis = max(ellipsis, sum(label.startswith(".") for label in labels))
-        for label, size in zip(labels, tensor.shape.sizes or (), strict=True):
+    for term, shape in zip(terms, shapes, strict=True):
+        for axis, (label, size) in enumerate(zip(_labels(term, len(shape)), shape, strict=True)):
             known = sizes.get(label)
             if label.startswith(".") and label in sizes:
                 merged = broadcast_shapes(TensorShape([known]), TensorShape([size]))
                 sizes[label] = (merged.sizes or (None,))[0]
-                continue
-            if known is not None and size is not None and known != size:
-                raise ValueError(f"Dimensions must be equal, but are {known} and {size}")
-            sizes[label] = size if known is None else known
-    rank = len(result.replace("...", "")) + (ellipsis if "..." in result else 0)
+            elif known is not None and size is not None and known != size:
+                raise ValueError(
+                    f"Dimensions must be equal, but are {known} and {size}: Expected dimension "
+                    f"{known} at axis {axis} of the input for '{term}' but got dimension {size}"
+                )
+            else:
+                sizes[label] = size if known is None else known
+    return sizes
+
+
+def _einsum_shape(c: ShapeContext) -> TensorShape:
+    equation = c.attr("equation").decode()
+    left, _, result = equation.partition("->")
+    terms = left.split(",")
+    if len(terms) != len(c.inputs):
+        raise ValueError(f"Expected {len(terms)} inputs for '{equation}', got {len(c.inputs)}")
+    shapes = [t.shape.sizes for t in c.inputs if t.shape.sizes is not None]
+    if len(shapes) < len(terms):
+        return unknown_shape(len(result)) if "..." not in result else unknown_shape()
+    sizes = _label_sizes(terms, shapes)
+    broadcast = sum(label.startswith(".") for label in sizes) if "..." in result else 0
+    rank = len(result.replace("...", "")) + broadcast
     return TensorShape([sizes.get(label) for label in _labels(result, rank)])
 
 
@@ -71,7 +79,21 @@ def _einsum_shape(c: ShapeContext) -> TensorShape:
     gradient=JAX_GRADIENT,
 )
 def Einsum(inputs: list[Any], *, xp: Any, equation: bytes) -> Any:
-    return xp.einsum(equation.decode(), *inputs)
+    left, _, result = equation.decode().partition("->")
+    terms = left.split(",")
+    sizes = _label_sizes(terms, [x.shape for x in inputs])
+    # A label that occurs twice in the result stands for a diagonal: TensorFlow's gradients of
+    # traces have them. The second one gets a new letter, tied to the first by an identity.
+    letters = iter(sorted(set(string.ascii_letters) - set(left + result)))
+    operands, renamed = list(inputs), ""
+    for label in result:
+        if label != "." and label in renamed:
+            other = next(letters)
+            terms.append(label + other)
+            operands.append(xp.eye(sizes[label], dtype=inputs[0].dtype))
+            label = other
+        renamed += label
+    return xp.einsum(f"{','.join(terms)}->{renamed}", *operands)
 
 
 def _explicit(equation: str) -> str:
@@ -84,7 +106,43 @@ def _explicit(equation: str) -> str:
         letters = terms.replace("...", "").replace(",", "")
         once = sorted(letter for letter in set(letters) if letters.count(letter) == 1)
         result = ("..." if "..." in terms else "") + "".join(once)
+    for label in result:
+        if label not in terms:
+            raise ValueError(
+                f"Output subscripts contain the label {label} not present in the input subscripts."
+            )
     return f"{terms}->{result}"
+
+
+def _steps(equation: str, shapes: list[TensorShape], optimize: Any) -> list[tuple[list[int], str]]:
+    """Contractions of few operands each, in an order that keeps what is between them small.
+
+    Each step names the positions of its operands (to be removed in this order) and its
+    equation; its result goes to the end of the list of operands.
+    """
+    terms, _, result = equation.partition("->")
+    waiting = terms.split(",")
+    sizes = _label_sizes(waiting, [shape.sizes or () for shape in shapes])
+    # Arrays of one element that look large: only their shapes are read.
+    stand_ins = [
+        np.broadcast_to(
+            np.float32(0),
+            [sizes[label] or _GUESSED_SIZE for label in _labels(term, len(shape.sizes or ()))],
+        )
+        for term, shape in zip(waiting, shapes, strict=True)
+    ]
+    path = np.einsum_path(equation, *stand_ins, optimize=optimize)[0][1:]
+    steps = []
+    for places in path:
+        order = sorted(places, reverse=True)
+        used = [waiting.pop(i) for i in order]
+        needed = set("".join([*waiting, result]))
+        letters = [c for c in dict.fromkeys("".join(used)) if c != "." and c in needed]
+        dots = "..." if any("..." in term for term in used) else ""
+        part = dots + "".join(letters) if waiting else result
+        steps.append((order, f"{','.join(used)}->{part}"))
+        waiting.append(part)
+    return steps
 
 
 def einsum(equation: str, *inputs: Any, **kwargs: Any) -> Tensor:
@@ -108,17 +166,11 @@ def einsum(equation: str, *inputs: Any, **kwargs: Any) -> Tensor:
         count = full.partition("->")[0].count(",") + 1
         if count != len(tensors):
             raise ValueError(
-                f"Got {len(tensors)} inputs for equation '{equation}', expected {count}"
+                f'Got {len(tensors)} inputs for equation "{equation}", expecting {count}'
             )
         if len(tensors) <= 2 or any(t.shape.sizes is None for t in tensors):
             return Einsum(tensors, equation=full)
-        shapes = [
-            tuple(_GUESSED_SIZE if size is None else size for size in t.shape.sizes or ())
-            for t in tensors
-        ]
-        _, path = opt_einsum.contract_path(full, *shapes, shapes=True, optimize=optimize)
-        for step in path.contraction_list:
-            places, part = step[0], step[2]
+        for places, part in _steps(full, [t.shape for t in tensors], optimize):
             operands = [tensors.pop(i) for i in places]
             tensors.append(Einsum(operands, equation=part))
         return tensors[0]
@@ -136,7 +188,9 @@ def _contracted(axes: Any, a: Tensor, b: Tensor) -> tuple[Any, Any]:
         if rank is None:
             return numeric.range(array.rank(a) - axes, array.rank(a)), list(range(axes))
         if axes > rank:
-            raise ValueError(f"`axes` must not be larger than the number of dimensions of tensor {a}.")
+            raise ValueError(
+                f"`axes` must not be larger than the number of dimensions of tensor {a}."
+            )
         return list(range(rank - axes, rank)), list(range(axes))
     if isinstance(axes, list | tuple):
         if len(axes) != 2:
@@ -147,8 +201,7 @@ def _contracted(axes: Any, a: Tensor, b: Tensor) -> tuple[Any, Any]:
         first, second = list(first), list(second)
         if len(first) != len(second):
             raise ValueError(
-                "Different number of contraction axes `a` and `b`, "
-                f"{len(first)} != {len(second)}."
+                f"Different number of contraction axes `a` and `b`, {len(first)} != {len(second)}."
             )
         return first, second
     pair: Any = convert_to_tensor(axes, name="axes", dtype="int32")

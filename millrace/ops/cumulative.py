@@ -18,9 +18,7 @@ from millrace.ops.xla import jnp, lax
 
 __all__ = ["cumprod", "cumsum"]
 
-_ATTRS = (
-    "exclusive: bool = false; reverse: bool = false; T: number; Tidx: {int32, int64} = int32"
-)
+_ATTRS = "exclusive: bool = false; reverse: bool = false; T: number; Tidx: {int32, int64} = int32"
 
 
 def _same_shape(c: ShapeContext) -> TensorShape:
@@ -123,9 +121,7 @@ def cumprod(
     static=("axis",),
 )
 def CumulativeLogsumexp(x: Any, axis: Any, *, exclusive: bool, reverse: bool) -> Any:
-    # TensorFlow's neutral element is the least finite number.
-    least = jnp.finfo(x.dtype).min
-    return _scan(jnp.asarray(x), axis, exclusive, reverse, lax.cumlogsumexp, least, jnp)
+    return _scan(jnp.asarray(x), axis, exclusive, reverse, lax.cumlogsumexp, -jnp.inf, jnp)
 
 
 @CumulativeLogsumexp.gradient
@@ -138,7 +134,7 @@ def _(op: Operation, grad: Any) -> Any:
         """What the positive entries of `amount` contribute, summed in logarithms."""
         is_positive = comparison.greater(amount, 0)
         logs = array.where_v2(is_positive, elementwise.log(amount), least)
-        running = cumulative_logsumexp(
+        running: Any = cumulative_logsumexp(
             logs - op.outputs[0], axis, exclusive=exclusive, reverse=not reverse
         )
         return elementwise.exp(running + x)

@@ -86,8 +86,7 @@ def _require_product(a: Any, b: Any, inner_a: int, inner_b: int) -> None:
             raise ValueError(f"In[{i}] ndims must be >= 2: {operand.ndim}")
     if a.shape[inner_a] != b.shape[inner_b]:
         raise ValueError(
-            f"Matrix size-incompatible: In[0]: {shape_text(a.shape)}, "
-            f"In[1]: {shape_text(b.shape)}"
+            f"Matrix size-incompatible: In[0]: {shape_text(a.shape)}, In[1]: {shape_text(b.shape)}"
         )
 
 
@@ -95,9 +94,7 @@ def _matrix_product(a: Any, b: Any, transpose_a: bool, transpose_b: bool, xp: An
     inner_a, inner_b = (0 if transpose_a else 1), (1 if transpose_b else 0)
     _require_product(a, b, inner_a, inner_b)
     if xp is jnp:
-        return lax.dot_general(
-            jnp.asarray(a), jnp.asarray(b), (((inner_a,), (inner_b,)), ((), ()))
-        )
+        return lax.dot_general(jnp.asarray(a), jnp.asarray(b), (((inner_a,), (inner_b,)), ((), ())))
     return xp.matmul(a.T if transpose_a else a, b.T if transpose_b else b)
 
 
@@ -200,8 +197,7 @@ def BatchMatMulV2(x: Any, y: Any, *, xp: Any, adj_x: bool, adj_y: bool) -> Any:
 
 
 _V3_TYPES = (
-    "{bfloat16, float16, float32, float64, uint8, int8, int16, int32, int64, complex64, "
-    "complex128}"
+    "{bfloat16, float16, float32, float64, uint8, int8, int16, int32, int64, complex64, complex128}"
 )
 
 
@@ -434,8 +430,7 @@ def norm(
         axis = tuple(axis)
         if not all(isinstance(a, int | np.integer) for a in axis) or axis[0] == axis[1]:
             raise ValueError(
-                "'axis' must be None, an integer, or a tuple of 2 unique integers, got "
-                f"{axis}"
+                f"'axis' must be None, an integer, or a tuple of 2 unique integers, got {axis}"
             )
         supported: tuple[Any, ...] = (*_NAMED_NORMS, 1, 2, np.inf)
         if ord not in supported:
@@ -445,12 +440,9 @@ def norm(
     else:
         if not (axis is None or isinstance(axis, int | np.integer | Tensor)):
             raise ValueError(
-                "'axis' must be None, an integer, or a tuple of 2 unique integers, got "
-                f"{axis}"
+                f"'axis' must be None, an integer, or a tuple of 2 unique integers, got {axis}"
             )
-        if isinstance(ord, str) and ord not in ("euclidean",) or (
-            not isinstance(ord, str) and ord <= 0
-        ):
+        if ord != "euclidean" if isinstance(ord, str) else ord <= 0:
             raise ValueError(f"'ord' must be a supported vector norm, got {ord}")
         axis = axis if axis is None or isinstance(axis, Tensor) else (int(axis),)
     with name_scope(name, "norm", [tensor]):
@@ -466,9 +458,7 @@ def norm(
 def _norm_with_kept_axes(x: Any, ord: Any, axis: Any, of_matrix: bool) -> Any:
     if ord in _NAMED_NORMS or (ord == 2 and not of_matrix):
         squares = x * complex_numbers.conj(x)
-        total = elementwise.sqrt(reduction.reduce_sum(squares, axis, keepdims=True))
-        # The root of a sum of squared moduli is real, though its type may be complex.
-        return complex_numbers.real(total) if x.dtype.is_complex else total
+        return elementwise.sqrt(reduction.reduce_sum(squares, axis, keepdims=True))
     if of_matrix and ord == 2:
         return _spectral_norm(x, axis)
     sizes: Any = elementwise.abs(x)
@@ -496,4 +486,3 @@ def _spectral_norm(x: Any, axis: tuple[int, int]) -> Any:
     kept = array.expand_dims(greatest, -1)
     back = np.argsort([*others, first, second]).tolist()
     return array.transpose(kept, back)
-

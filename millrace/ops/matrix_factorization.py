@@ -1,13 +1,14 @@
 """Factorizations of matrices, and what is solved with them.
 
 All take batches: the last two axes hold the matrices. Kernels are LAPACK's, through JAX. A
-matrix that cannot be factorized fails the step, as in TensorFlow, instead of giving NaN.
+matrix that cannot be inverted fails the step; the other factorizations give NaN then, as
+TensorFlow's do.
 Gradients come from JAX where TensorFlow's graphs have no op for them.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -122,15 +123,10 @@ def _single(x: Any) -> Any:
 
 
 @op(f"Cholesky(input: T) -> output: T where T: {_TYPES}", shape=_square_shape)
-def Cholesky(input: Any, *, check: Any) -> Any:
+def Cholesky(input: Any) -> Any:
     _require_square(input)
     # Only the lower triangle is read.
-    factor = jnp.tril(lax.linalg.cholesky(_single(input), symmetrize_input=False))
-    check(
-        jnp.isfinite(jnp.diagonal(factor, axis1=-2, axis2=-1)),
-        "Cholesky decomposition was not successful. The input might not be valid.",
-    )
-    return factor
+    return jnp.tril(lax.linalg.cholesky(_single(input), symmetrize_input=False))
 
 
 @Cholesky.gradient
@@ -167,8 +163,8 @@ def cholesky(input: Any, name: str | None = None) -> Tensor:
 def cholesky_solve(chol: Any, rhs: Any, name: str | None = None) -> Tensor:
     """Solves ``A X = rhs`` given the Cholesky factor of A."""
     with name_scope(name, "cholesky_solve", [chol, rhs]):
-        first = matrix_triangular_solve(chol, rhs, adjoint=False, lower=True)
-        return matrix_triangular_solve(chol, first, adjoint=True, lower=True)
+        first = MatrixTriangularSolve(chol, rhs, lower=True, adjoint=False)
+        return MatrixTriangularSolve(chol, first, lower=True, adjoint=True)
 
 
 # -- Inverse, determinant, solve ---------------------------------------------------------
@@ -239,16 +235,24 @@ def _(op: Operation, grad_sign: Any, grad_log: Any) -> Any:
     return _beside_matrices(grad_log) * matrix_inverse(op.inputs[0], adjoint=True)
 
 
+class LogDeterminant(NamedTuple):
+    """What `slogdet` returns."""
+
+    sign: Tensor
+    log_abs_determinant: Tensor
+
+
 def slogdet(input: Any, name: str | None = None) -> Any:
     """Sign and logarithm of the absolute value of determinants."""
-    return LogMatrixDeterminant(input, name=name)
+    return LogDeterminant(*LogMatrixDeterminant(input, name=name))
 
 
 def logdet(matrix: Any, name: str | None = None) -> Tensor:
     """The logarithm of the determinant of symmetric positive definite matrices."""
     with name_scope(name, "logdet", [matrix]):
         diagonal = complex_numbers.real(array.matrix_diag_part(cholesky(matrix)))
-        return 2.0 * reduction.reduce_sum(elementwise.log(diagonal), [-1])  # type: ignore[operator]
+        total: Any = reduction.reduce_sum(elementwise.log(diagonal), [-1])
+        return 2.0 * total
 
 
 def _require_right_side(matrix: Any, rhs: Any) -> None:
@@ -285,9 +289,7 @@ def _gradient_of_matrix(solution: Any, grad_rhs: Any, adjoint: bool) -> Any:
     return elementwise.Neg(linear_algebra.matmul(left, right, adjoint_b=True))
 
 
-def matrix_solve(
-    matrix: Any, rhs: Any, adjoint: bool = False, name: str | None = None
-) -> Tensor:
+def matrix_solve(matrix: Any, rhs: Any, adjoint: bool = False, name: str | None = None) -> Tensor:
     """Solves ``matrix X = rhs`` (or with the adjoint of the matrix)."""
     return MatrixSolve(matrix, rhs, adjoint=adjoint, name=name)
 
@@ -297,16 +299,11 @@ def matrix_solve(
     "adjoint: bool = false; T: {bfloat16, float64, float32, float16, complex64, complex128}",
     shape=_solution_shape,
 )
-def MatrixTriangularSolve(
-    matrix: Any, rhs: Any, *, lower: bool, adjoint: bool, check: Any
-) -> Any:
+def MatrixTriangularSolve(matrix: Any, rhs: Any, *, lower: bool, adjoint: bool) -> Any:
     _require_right_side(matrix, rhs)
     half = matrix.dtype.itemsize == 2
     left = jnp.asarray(matrix).astype(np.float32 if half else matrix.dtype)
     right = jnp.asarray(rhs).astype(left.dtype)
-    check(
-        jnp.diagonal(left, axis1=-2, axis2=-1) != 0, "Input matrix is not invertible."
-    )
     batch = jnp.broadcast_shapes(left.shape[:-2], right.shape[:-2])
     return lax.linalg.triangular_solve(
         jnp.broadcast_to(left, batch + left.shape[-2:]),
@@ -340,7 +337,8 @@ def matrix_triangular_solve(
       adjoint: Whether to solve with the adjoint.
       name: The node's name.
     """
-    return MatrixTriangularSolve(matrix, rhs, lower=lower, adjoint=adjoint, name=name)
+    with name_scope(name, "triangular_solve", [matrix, rhs]):
+        return MatrixTriangularSolve(matrix, rhs, lower=lower, adjoint=adjoint)
 
 
 @op(
@@ -402,9 +400,16 @@ def Qr(input: Any, *, full_matrices: bool) -> Any:
     return tuple(jnp.linalg.qr(_single(input), mode="complete" if full_matrices else "reduced"))
 
 
+class QrFactors(NamedTuple):
+    """What `qr` returns."""
+
+    q: Tensor
+    r: Tensor
+
+
 def qr(input: Any, full_matrices: bool = False, name: str | None = None) -> Any:
     """(q, r): matrices as the product of orthogonal and upper triangular ones."""
-    return Qr(input, full_matrices=full_matrices, name=name)
+    return QrFactors(*Qr(input, full_matrices=full_matrices, name=name))
 
 
 def _svd_shape(c: ShapeContext) -> list[TensorShape]:
@@ -516,15 +521,20 @@ def _lu_shape(c: ShapeContext) -> list[TensorShape]:
 def Lu(input: Any, *, check: Any) -> Any:
     _require_square(input)
     factors, _, permutation = lax.linalg.lu(_single(input))
-    check(
-        jnp.diagonal(factors, axis1=-2, axis2=-1) != 0, "Input is not invertible."
-    )
+    check(jnp.diagonal(factors, axis1=-2, axis2=-1) != 0, "Input is not invertible.")
     return factors, permutation
+
+
+class LuFactors(NamedTuple):
+    """What `lu` returns."""
+
+    lu: Tensor
+    p: Tensor
 
 
 def lu(input: Any, output_idx_type: Any = dtypes.int32, name: str | None = None) -> Any:
     """(lu, p): lower and upper factors in one matrix, and the permutation of rows."""
-    return Lu(input, output_idx_type=output_idx_type, name=name)
+    return LuFactors(*Lu(input, output_idx_type=output_idx_type, name=name))
 
 
 # -- Built from these --------------------------------------------------------------------
@@ -556,9 +566,7 @@ def _epsilon(x: Tensor) -> float:
     return float(np.finfo(x.dtype.base_dtype.real_dtype.as_numpy_dtype).eps)
 
 
-def pinv(
-    a: Any, rcond: Any = None, validate_args: bool = False, name: str | None = None
-) -> Tensor:
+def pinv(a: Any, rcond: Any = None, validate_args: bool = False, name: str | None = None) -> Tensor:
     """The Moore-Penrose inverse of matrices.
 
     Args:
@@ -574,7 +582,8 @@ def pinv(
         if rcond is None:
             rcond = 10.0 * max(sides, default=1) * _epsilon(matrix)
         values, u, v = svd(matrix)
-        limit = rcond * reduction.reduce_max(values, -1, keepdims=True)
+        greatest: Any = reduction.reduce_max(values, -1, keepdims=True)
+        limit = rcond * greatest
         kept = array.where_v2(
             comparison.greater(values, limit), values, convert_to_tensor(np.inf, values.dtype)
         )
@@ -591,7 +600,8 @@ def matrix_rank(
         values = svd(matrix, compute_uv=False)
         if tol is None:
             side = max([size for size in (matrix.shape.sizes or ())[-2:] if size], default=1)
-            tol = _epsilon(matrix) * side * reduction.reduce_max(values, -1, keepdims=True)
+            greatest: Any = reduction.reduce_max(values, -1, keepdims=True)
+            tol = _epsilon(matrix) * side * greatest
         return reduction.reduce_sum(cast.cast(comparison.greater(values, tol), "int32"), -1)
 
 

@@ -58,8 +58,7 @@ def _axes(input: Any, indices: np.ndarray) -> tuple[int, ...]:
             )
         if axis % rank in axes:
             raise ValueError(
-                "Invalid reduction arguments: Axes contains duplicate dimension: "
-                f"{axis % rank}"
+                f"Invalid reduction arguments: Axes contains duplicate dimension: {axis % rank}"
             )
         axes.add(axis % rank)
     return tuple(sorted(axes))
@@ -92,7 +91,7 @@ def Mean(input: Any, reduction_indices: Any, *, xp: Any, keep_dims: bool) -> Any
     axes = _axes(input, reduction_indices)
     count = _count(input, axes)
     if input.dtype.kind in "iu":
-        wide = np.uint64 if input.dtype.kind == "u" else np.int64
+        wide: Any = np.uint64 if input.dtype.kind == "u" else np.int64
         total = xp.sum(input, axis=axes, keepdims=keep_dims, dtype=wide)
         magnitude = xp.abs(total) // xp.asarray(max(count, 1), wide)
         return (xp.sign(total) * magnitude).astype(input.dtype)
@@ -236,7 +235,7 @@ def _(op: Operation, grad: Any) -> Any:
     x, result = op.inputs[0], op.outputs[0]
     kind = x.dtype.base_dtype
     if x.shape.is_fully_defined() and result.shape.is_fully_defined():
-        sizes = [int(np.prod(t.shape.as_list(), dtype=np.int64)) for t in (x, result)]
+        sizes = [t.shape.num_elements() or 0 for t in (x, result)]
         count: Any = convert_to_tensor(sizes[0] // max(sizes[1], 1), kind)
     else:
         in_one = array.size(x) // arithmetic.maximum(array.size(result), 1)
@@ -492,9 +491,9 @@ def count_nonzero(
         raise ValueError("count_nonzero needs a tensor: `input` is missing")
     with name_scope(name, "count_nonzero", [given]):
         x = convert_to_tensor(given, name="input")
-        zero = convert_to_tensor(
-            "" if x.dtype.base_dtype == dtypes.string else 0, x.dtype.base_dtype, name="zeros"
-        )
+        kind = x.dtype.base_dtype
+        nothing: Any = "" if kind == dtypes.string else False if kind.is_bool else 0
+        zero = convert_to_tensor(nothing, kind, name="zeros")
         is_set = cast.cast(comparison.not_equal(x, zero), dtypes.int64)
         return cast.cast(reduce_sum(is_set, axis, keepdims), dtype)
 

@@ -49,10 +49,13 @@ def _rows_shape(c: ShapeContext) -> TensorShape:
 
 
 def _require_increasing(ids: np.ndarray) -> None:
-    if ids.size and int(ids[0]) < 0:
-        raise ValueError("segment ids must be >= 0")
     if np.any(ids[1:] < ids[:-1]):
         raise ValueError("segment ids are not increasing")
+    if ids.size and int(ids[0]) < 0:
+        raise ValueError(
+            f"Segment id {ids[0]} out of range [0, {int(ids[-1]) + 1}), possibly because "
+            "'segment_ids' input is not sorted."
+        )
 
 
 def _reduce_segments(data: np.ndarray, ids: np.ndarray, ufunc: np.ufunc, empty: Any) -> np.ndarray:
@@ -148,7 +151,7 @@ def _(op: Operation, grad: Any) -> Any:
 
 @SegmentMean.gradient
 def _(op: Operation, grad: Any) -> Any:
-    data, ids = op.inputs
+    ids = op.inputs[1]
     ones = array.ones_like(ids, dtype=grad.dtype.base_dtype)
     counts = _beside_rows(SegmentSum(ones, ids), grad)
     return array.gather(grad / counts, ids), None
@@ -241,11 +244,13 @@ def _given_rows_shape(c: ShapeContext) -> TensorShape:
         raise ValueError(f"Shape must be rank 0 but is rank {count.ndims}")
     if data.sizes is None or ids.sizes is None:
         return unknown_shape()
-    if not data[: len(ids.sizes)].is_compatible_with(ids):
+    if len(ids.sizes) > len(data.sizes):
         raise ValueError(
-            f"Shapes must be equal rank or a prefix: data {data} does not start with "
-            f"segment_ids {ids}"
+            f"Shape must be at least rank {len(ids.sizes)} but is rank {len(data.sizes)}"
         )
+    for m, n in zip(data.sizes, ids.sizes, strict=False):
+        if m is not None and n is not None and m != n:
+            raise ValueError(f"Dimensions must be equal, but are {m} and {n}")
     return TensorShape([_row_count(c), *data.sizes[len(ids.sizes) :]])
 
 
@@ -255,7 +260,7 @@ def _row_count(c: ShapeContext) -> int | None:
         return None
     if int(value) < 0:
         raise ValueError(
-            f"Dimension size, given by scalar input, must be non-negative but is {int(value)}"
+            f"Dimension size, given by scalar input 2, must be non-negative but is {int(value)}"
         )
     return int(value)
 

@@ -39,10 +39,7 @@ def _require_vectors(c: ShapeContext) -> None:
     for shape in (indices, ids):
         if shape.ndims not in (None, 1):
             raise ValueError(f"Shape must be rank 1 but is rank {shape.ndims}")
-    if not indices.is_compatible_with(ids):
-        raise ValueError(
-            f"Dimension 0 in both shapes must be equal, but are {indices[0]} and {ids[0]}"
-        )
+    indices.merge_with(ids)
 
 
 def _rows_behind(c: ShapeContext, name: str, rows: int | None) -> TensorShape:
@@ -107,8 +104,7 @@ def _open_reduction(data: Any, indices: Any, ids: Any, norm: str) -> Any:
     outside = np.flatnonzero((indices < 0) | (indices >= data.shape[0]))
     if outside.size:
         raise ValueError(
-            f"Bad: indices[{outside[0]}] == {indices[outside[0]]} out of range "
-            f"[0, {data.shape[0]})"
+            f"Bad: indices[{outside[0]}] == {indices[outside[0]]} out of range [0, {data.shape[0]})"
         )
     rows = int(ids[-1]) + 1 if ids.size else 0
     result = np.zeros((rows, *data.shape[1:]), _wide_type(data))
@@ -131,7 +127,8 @@ def _counted_reduction(
     if rows < 0:
         raise ValueError(f"num_segments must not be negative, but is {rows}")
     check(ids[1:] >= ids[:-1], "segment ids are not increasing")
-    check((ids >= 0) & (ids < rows), _out_of_range("segment_ids", rows), ids)
+    check(ids >= 0, "segment ids must be >= 0")
+    check(ids < rows, "segment ids must be < num_segments")
     check((indices >= 0) & (indices < size), _out_of_range("indices", size), indices)
     kind = _wide_type(data)
     members = jnp.asarray(data)[indices].astype(kind)
@@ -145,7 +142,7 @@ def _counted_reduction(
 def _out_of_range(name: str, limit: int) -> Any:
     def complaint(found: np.ndarray) -> str:
         place = int(np.flatnonzero((found < 0) | (found >= limit))[0])
-        return f"{name}[{place}] = {found[place]} is out of range [0, {limit})"
+        return f"Bad: {name}[{place}] == {found[place]} out of range [0, {limit})"
 
     return complaint
 
@@ -235,9 +232,7 @@ class _Family:
             gradient=NO_GRADIENT,
             host=True,
         )
-        def unique_kernel(
-            grad: Any, indices: Any, segment_ids: Any, dense_output_dim0: Any
-        ) -> Any:
+        def unique_kernel(grad: Any, indices: Any, segment_ids: Any, dense_output_dim0: Any) -> Any:
             return _unique_gradient(grad, indices, segment_ids, norm)
 
         self.open: Op = open_kernel
@@ -272,9 +267,7 @@ class _Family:
     ) -> Tensor:
         """The open op, or the counted one if the number of segments is given."""
         if num_segments is None:
-            return self.open(
-                data, indices, segment_ids, sparse_gradient=sparse_gradient, name=name
-            )
+            return self.open(data, indices, segment_ids, sparse_gradient=sparse_gradient, name=name)
         return self.counted(
             data,
             indices,
@@ -333,5 +326,3 @@ def sparse_segment_sqrt_n(
 ) -> Tensor:
     """As `sparse_segment_sum`, divided by the root of the number of rows in the segment."""
     return _sqrt_n.build(data, indices, segment_ids, name, num_segments, sparse_gradient)
-
-

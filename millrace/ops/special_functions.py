@@ -18,7 +18,7 @@ from millrace.graph.operation import Operation
 from millrace.graph.registry import JAX_GRADIENT, NO_GRADIENT
 from millrace.graph.shape_inference import ShapeContext, broadcast, broadcast_shapes, unchanged
 from millrace.graph.tensor import Tensor
-from millrace.ops import arithmetic, array, elementwise, reduction
+from millrace.ops import arithmetic, elementwise, reduction
 from millrace.ops.broadcasting import broadcasting, sum_to_inputs
 from millrace.ops.xla import jax, jnp, lax
 
@@ -172,9 +172,7 @@ def IgammaGradA(a: Any, x: Any) -> Any:
 
 def _igamma_slopes(a: Any, x: Any) -> tuple[Any, Any]:
     """The derivatives of igamma with respect to a and x."""
-    density = elementwise.Exp(
-        -x + (a - _number(1, a)) * elementwise.Log(x) - Lgamma(a)
-    )
+    density = elementwise.Exp(-x + (a - _number(1, a)) * elementwise.Log(x) - Lgamma(a))
     return IgammaGradA(a, x), density
 
 
