@@ -152,7 +152,7 @@ def is_handle_reference(edge: Edge) -> bool:
 def names_variable(edge: Edge) -> bool:
     """Whether the edge carries an identity (a variable, a TensorArray) rather than a value."""
     return (
-        edge.dtype._is_ref_dtype
+        (edge.dtype._is_ref_dtype and not is_handle_reference(edge))
         or is_array_handle(edge)
         or (edge.dtype.name == "resource" and variable_of(edge) is not None)
     )
