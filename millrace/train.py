@@ -15,5 +15,50 @@ from millrace.data.example import (
     Int64List,
     SequenceExample,
 )
+from millrace.training import queue_runner
+from millrace.training.coordinator import Coordinator, LooperThread
+from millrace.training.input import (
+    batch,
+    batch_join,
+    input_producer,
+    limit_epochs,
+    match_filenames_once,
+    maybe_batch,
+    maybe_batch_join,
+    maybe_shuffle_batch,
+    maybe_shuffle_batch_join,
+    range_input_producer,
+    shuffle_batch,
+    shuffle_batch_join,
+    slice_input_producer,
+    string_input_producer,
+)
+from millrace.training.adagrad import (
+    AdagradDAOptimizer,
+    AdagradOptimizer,
+    ProximalAdagradOptimizer,
+)
+from millrace.training.adam import AdamOptimizer
+from millrace.training.ftrl import FtrlOptimizer
+from millrace.training.global_step import (
+    assert_global_step,
+    create_global_step,
+    get_global_step,
+    get_or_create_global_step,
+    global_step,
+)
+from millrace.training.gradient_descent import (
+    GradientDescentOptimizer,
+    ProximalGradientDescentOptimizer,
+)
+from millrace.training.momentum import MomentumOptimizer
+from millrace.training.optimizer import Optimizer
+from millrace.training.rmsprop import AdadeltaOptimizer, RMSPropOptimizer
 from millrace.training.meta_graph import export_meta_graph, import_meta_graph
+from millrace.training.queue_runner import (
+    QueueRunner,
+    QueueRunnerDef,
+    add_queue_runner,
+    start_queue_runners,
+)
 from millrace.training.write_graph import write_graph

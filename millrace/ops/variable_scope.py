@@ -239,7 +239,8 @@ class VariableScope:
         def given(value: Any, default: Any) -> Any:
             return default if value is None else value
 
-        full_name = "/".join(part for part in (self._name, name) if part)
+        # An empty name means the scope's own: the trailing slash asks for exactly that.
+        full_name = f"{self._name}/{name}" if self._name else name
         if dtype is not None and initializer is not None and not callable(initializer):
             found = convert_to_tensor(initializer).dtype.base_dtype
             if found != dtypes.as_dtype(dtype).base_dtype:

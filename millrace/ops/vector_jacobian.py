@@ -13,6 +13,7 @@ from typing import Any
 
 
 
+from millrace.core.dtypes import DType
 from millrace.core.tensor_shape import TensorShape
 from millrace.graph import registry
 from millrace.graph.define import op
@@ -20,6 +21,7 @@ from millrace.graph.gradient_walk import is_trainable, register_jax_gradient
 from millrace.graph.operation import Operation
 from millrace.graph.registry import JAX_GRADIENT
 from millrace.graph.shape_inference import ShapeContext
+from millrace.graph.tensor import Tensor
 from millrace.ops.tensor_array_value import like
 from millrace.ops.xla import jax, jnp
 
@@ -28,7 +30,14 @@ _PREFIX = "_forward_"
 
 def _shapes(c: ShapeContext) -> list[TensorShape]:
     inputs = c.tensors("inputs")
-    return [inputs[i].shape for i in c.attr("wrt")]
+    return [_value_kind(inputs[i])[0] for i in c.attr("wrt")]
+
+
+def _value_kind(tensor: Tensor) -> tuple[TensorShape, DType]:
+    """Shape and type of a tensor's value; for a resource, those of its variable."""
+    if tensor.handle_data is not None:
+        return tensor.handle_data
+    return tensor.shape, tensor.dtype.base_dtype
 
 
 @op(
@@ -143,7 +152,7 @@ def jax_gradient(forward: Operation, *grads: Any) -> list[Any]:
         wrt=wrt,
         static_positions=static,
         grad_outputs=used,
-        Tout=[forward.inputs[dynamic[k]].dtype.base_dtype for k in wrt],
+        Tout=[_value_kind(forward.inputs[dynamic[k]])[1] for k in wrt],
         **attrs,
     )
     for k, gradient in zip(wrt, outputs, strict=True):
