@@ -90,9 +90,9 @@ def test_the_identity_knows_which_part_it_is_for() -> None:
 def test_the_scale_of_a_part_is_that_of_the_whole() -> None:
     whole = tf.get_variable(
         "w",
-        [1000, 20],
+        [1000, 40],
         initializer=tf.variance_scaling_initializer(seed=1),
-        partitioner=tf.fixed_size_partitioner(10),
+        partitioner=tf.fixed_size_partitioner(2),
     )
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
