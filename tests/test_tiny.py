@@ -45,6 +45,9 @@ def test_a_linear_model_finds_its_weights_in_one_xla_call_a_step():
         for _ in range(200):
             sess.run(train, {x: data, target: 0.1 * data + 0.3})
         assert sess.run(step) == 200
+        calls = sess._backend.xla_calls
+        sess.run(train, {x: data, target: 0.1 * data + 0.3})
+        assert sess._backend.xla_calls == calls + 1
         np.testing.assert_allclose(sess.run([w, b]), [[0.1], [0.3]], atol=1e-3)
 
 

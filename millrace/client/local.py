@@ -72,6 +72,8 @@ class LocalBackend:
         self._lock = threading.Lock()
         self._steps: set[Step] = set()
         self._closed = False
+        #: XLA programs called by all steps so far.
+        self.xla_calls = 0
 
     def prepare(
         self, fetches: Sequence[Tensor], targets: Sequence[Operation], feeds: Sequence[Tensor]
@@ -111,6 +113,7 @@ class LocalBackend:
             results = executor.run(prepared.plan, step, values)
         finally:
             self._steps.discard(step)
+            self.xla_calls += step.xla_calls
         if run_metadata is not None:
             run_metadata.Clear()  # It tells of this step, not of earlier ones as well.
             if trace:
