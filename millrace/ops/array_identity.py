@@ -241,28 +241,20 @@ def Bitcast(input: Any, *, type: Any, xp: Any) -> Any:
 
 
 def _bitcast_in_xla(x: jax.Array, want: Any) -> jax.Array:
-    """XLA casts bits of real numbers only: complex ones pass as pairs."""
+    """XLA casts the bits of real numbers only: complex ones pass as pairs of these."""
+    if np.dtype(x.dtype) == want:
+        return x
     if jnp.iscomplexobj(x):
-        if np.dtype(x.dtype) == want:
-            return x
         pairs = jnp.stack([x.real, x.imag], -1)
-        part = np.dtype(pairs.dtype)
-        if want.kind == "c":
-            # complex128 to complex64: each double is one pair of floats.
-            return _bitcast_in_xla(lax.bitcast_convert_type(pairs, np.float32), want)
-        if want.itemsize == 2 * part.itemsize:
-            return lax.bitcast_convert_type(pairs, want)
-        result = lax.bitcast_convert_type(pairs, want)
-        return result.reshape(*x.shape, -1)
+        if want.kind == "c" or pairs.dtype.itemsize < want.itemsize:
+            # complex128 to complex64: each double is a pair; or both parts make one number.
+            return _bitcast_in_xla(pairs, want)
+        return lax.bitcast_convert_type(pairs, want).reshape(*x.shape, -1)
     if want.kind == "c":
         part = np.dtype(np.float32 if want.itemsize == 8 else np.float64)
-        wide = x.dtype.itemsize == want.itemsize
-        parts = lax.bitcast_convert_type(x, part) if x.dtype.itemsize != part.itemsize else x
-        if x.dtype.itemsize == part.itemsize and x.dtype != part:
-            parts = lax.bitcast_convert_type(x, part)
-        if not wide and x.dtype.itemsize < part.itemsize:
-            count = part.itemsize // x.dtype.itemsize
-            parts = lax.bitcast_convert_type(x.reshape(*x.shape[:-1], 2, count), part)
+        if x.dtype.itemsize < part.itemsize:
+            x = x.reshape(*x.shape[:-1], 2, part.itemsize // x.dtype.itemsize)
+        parts = lax.bitcast_convert_type(x, part)
         return lax.complex(parts[..., 0], parts[..., 1])
     return lax.bitcast_convert_type(x, want)
 

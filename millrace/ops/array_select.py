@@ -49,7 +49,7 @@ _WHERE_TYPES = (
 )
 def Where(input: Any, *, xp: Any) -> Any:
     """The coordinates of all elements that are not zero, in row-major order."""
-    return np.argwhere(input).reshape(-1, input.ndim).astype(np.int64)
+    return np.argwhere(input).astype(np.int64)
 
 
 def _selected_shape(c: ShapeContext) -> TensorShape:
