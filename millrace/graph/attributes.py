@@ -95,7 +95,7 @@ def infer_kind(value: Any) -> str:
         ((np.ndarray, tensor_pb2.TensorProto), "tensor"),
         (attr_value_pb2.NameAttrList, "func"),
     ):
-        if isinstance(value, types):  # type: ignore[arg-type]
+        if isinstance(value, types):
             return kind
     raise TypeError(f"{value!r} of type {type(value).__name__} cannot be an attribute value")
 

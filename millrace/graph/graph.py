@@ -13,12 +13,13 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from tensorboard.compat.proto import graph_pb2, node_def_pb2, versions_pb2
+from tensorboard.compat.proto import attr_value_pb2, graph_pb2, node_def_pb2, versions_pb2
 
 from millrace.core import device_spec
 from millrace.core.dtypes import DType
-from millrace.graph import registry, shape_inference, stacks
+from millrace.graph import attributes, registry, shape_inference, stacks
 from millrace.graph.operation import Operation
+from millrace.graph.signature import Signature
 from millrace.graph.tensor import Tensor
 
 #: What we write into GraphDef.versions: what TensorFlow 1.15 wrote.
@@ -152,11 +153,14 @@ class Graph:
         for key, value in self._attr_scopes.items():
             if callable(value):
                 value = value(node_preview(name, op_type))
+            if isinstance(value, attr_value_pb2.AttrValue):
+                value = attributes.from_proto(value)
             if value is not None and key not in stored:
                 stored[key] = value
         if self._container and definition.is_stateful and stored.get("container") == b"":
             stored["container"] = self._container.encode()
         output_types = dtypes if dtypes is not None else definition.signature.output_types(stored)
+        _check_input_types(definition.signature, stored, inputs, name)
         input_ops = {tensor.op for tensor in inputs}
         with self._lock:
             controls = self._control_inputs_for(input_ops)
@@ -271,7 +275,9 @@ class Graph:
           KeyError: There is none.
         """
         if not isinstance(name, str):
-            raise TypeError(f"Operation names are strings (or similar), not {type(name)}.")
+            raise TypeError(
+                f"Operation names are strings (or similar), not {type(name).__name__}."
+            )
         element = self.as_graph_element(name, allow_tensor=False, allow_operation=True)
         assert isinstance(element, Operation)
         return element
@@ -279,7 +285,7 @@ class Graph:
     def get_tensor_by_name(self, name: str) -> Tensor:
         """The tensor called `name` (``operation:index``)."""
         if not isinstance(name, str):
-            raise TypeError(f"Tensor names are strings (or similar), not {type(name)}.")
+            raise TypeError(f"Tensor names are strings (or similar), not {type(name).__name__}.")
         element = self.as_graph_element(name, allow_tensor=True, allow_operation=False)
         assert isinstance(element, Tensor)
         return element
@@ -328,7 +334,7 @@ class Graph:
                     f"Name {name!r} appears to refer to a Tensor, not an Operation."
                 )
             op_name, _, index_text = name.rpartition(":")
-            if not op_name or not index_text.isdigit() or ":" in op_name:
+            if not index_text.isdigit() or ":" in op_name:
                 raise ValueError(
                     f"The name {name!r} looks a like a Tensor name, but is not a valid one. "
                     'Tensor names must be of the form "<op_name>:<output_index>".'
@@ -348,12 +354,13 @@ class Graph:
             return op.outputs[index]
         op = self._ops.get(name)
         if not allow_operation:
-            extra = (
-                f' Tensor names must be of the form "<op_name>:<output_index>": is it "{name}:0"?'
-                if op is not None
-                else ""
+            kind = "refers to" if op is not None else "looks like"
+            article = "an" if op is not None else "an (invalid)"
+            hint = f': is it "{name}:0"?' if op is not None else "."
+            raise ValueError(
+                f"The name {name!r} {kind} {article} Operation{'' if op else ' name'}, not a Tensor. "
+                f'Tensor names must be of the form "<op_name>:<output_index>"{hint}'
             )
-            raise ValueError(f"The name {name!r} refers to an Operation, not a Tensor.{extra}")
         if op is None:
             raise KeyError(
                 f"The name {name!r} refers to an Operation not in the graph."
@@ -370,7 +377,8 @@ class Graph:
 
     def is_fetchable(self, tensor_or_op: Any) -> bool:
         """Whether the element may be fetched."""
-        return tensor_or_op not in self._unfetchable
+        op = tensor_or_op.op if isinstance(tensor_or_op, Tensor) else tensor_or_op
+        return tensor_or_op not in self._unfetchable and op not in self._unfetchable
 
     def prevent_fetching(self, op: Any) -> None:
         """Marks `op` as not fetchable."""
@@ -410,7 +418,11 @@ class Graph:
                 name = name.decode()
             valid = _VALID_SCOPE_NAME if self._name_scope_prefix else _VALID_OP_NAME
             if not valid.match(name):
-                raise ValueError(f"'{name}' is not a valid scope name")
+                kind = "scope" if self._name_scope_prefix else "root scope"
+                raise ValueError(
+                    f"'{name}' is not a valid {kind} name. A {kind} name has to match the "
+                    f"following pattern: {valid.pattern}"
+                )
         outer = self._name_scope_prefix
         if not name:
             prefix = ""
@@ -621,6 +633,25 @@ def operation_of(obj: Any) -> Operation:
     if isinstance(values, Tensor):
         return values.op
     raise TypeError(f"Expected an operation or a tensor, got {obj!r}")
+
+
+def _check_input_types(
+    signature: Signature, attrs: dict[str, Any], inputs: Sequence[Tensor], name: str
+) -> None:
+    """Raises ValueError unless the inputs have the types that the attributes say."""
+    wanted = signature.input_types(attrs)
+    if len(wanted) != len(inputs):
+        raise ValueError(
+            f"Operation '{name}' ({signature.name}) takes {len(wanted)} inputs with these "
+            f"attributes, but {len(inputs)} were given."
+        )
+    for i, (dtype, tensor) in enumerate(zip(wanted, inputs, strict=True)):
+        found = tensor.dtype
+        if found is not dtype and found.base_dtype != dtype.base_dtype:
+            raise ValueError(
+                f"Input {i} of node {name} was passed {found.name} from {tensor.name} "
+                f"incompatible with expected {dtype.name}."
+            )
 
 
 def node_preview(name: str, op_type: str) -> Any:

@@ -14,6 +14,7 @@ import numpy as np
 
 from millrace.core.dtypes import DType
 from millrace.core.tensor_shape import TensorShape, as_shape, scalar, unknown_shape
+from millrace.core.tensor_shape import merge_shapes as merge_shapes  # for shape rules
 from millrace.graph import constant_value
 from millrace.graph.operation import Operation
 from millrace.graph.tensor import Tensor
@@ -145,27 +146,6 @@ def merged(c: ShapeContext) -> list[TensorShape]:
     for tensor in c.inputs:
         shape = merge_shapes(shape, tensor.shape)
     return [shape] * c.output_count
-
-
-def merge_shapes(x: TensorShape, y: TensorShape) -> TensorShape:
-    """What two shapes that must be one say together.
-
-    Raises:
-      ValueError: They contradict each other; in TensorFlow's words for ops.
-    """
-    a, b = x.sizes, y.sizes
-    if a is None or b is None:
-        return y if a is None else x
-    if len(a) != len(b):
-        raise ValueError(f"Shapes must be equal rank, but are {len(a)} and {len(b)}")
-    for i, (m, n) in enumerate(zip(a, b, strict=True)):
-        if m is not None and n is not None and m != n:
-            texts = (str(s.as_list()).replace("None", "?").replace(" ", "") for s in (x, y))
-            raise ValueError(
-                f"Dimension {i} in both shapes must be equal, but are {m} and {n}. "
-                f"Shapes are {' and '.join(texts)}."
-            )
-    return TensorShape([n if m is None else m for m, n in zip(a, b, strict=True)])
 
 
 def from_attr(name: str = "shape") -> ShapeRule:

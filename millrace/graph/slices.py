@@ -85,7 +85,7 @@ class IndexedSlices:
         return self._values.consumers()
 
     def __neg__(self) -> IndexedSlices:
-        return IndexedSlices(-self.values, self.indices, self.dense_shape)  # type: ignore[operator]
+        return IndexedSlices(-self.values, self.indices, self.dense_shape)
 
     def __str__(self) -> str:
         shape = "" if self._dense_shape is None else f", dense_shape={self._dense_shape}"
@@ -113,8 +113,8 @@ class SparseTensor:
         indices_shape = self._indices.shape.with_rank(2)
         values_shape = self._values.shape.with_rank(1)
         dense_shape_shape = self._dense_shape.shape.with_rank(1)
-        indices_shape.dims[0].merge_with(values_shape.dims[0])
-        indices_shape.dims[1].merge_with(dense_shape_shape.dims[0])
+        indices_shape[0].merge_with(values_shape[0])
+        indices_shape[1].merge_with(dense_shape_shape[0])
 
     @classmethod
     def from_value(cls, value: Any) -> SparseTensor:

@@ -28,7 +28,7 @@ from millrace.graph.registry import JAX_GRADIENT, NO_GRADIENT
 from millrace.graph.shape_inference import ShapeContext, none
 from millrace.graph.slices import IndexedSlices
 from millrace.graph.tensor import Tensor
-from millrace.ops import array, cast, checks, comparison, loop_lowering, reduction
+from millrace.ops import array, assertion, cast, comparison, loop_lowering, reduction
 from millrace.ops.structures import Leaves
 from millrace.ops.xla import jnp
 
@@ -446,7 +446,7 @@ def _case_assertions(pairs: list[Any], default: Any, exclusive: bool) -> list[An
         held = reduction.reduce_sum(cast.cast(array.stack(preds), dtypes.int32))
         if exclusive:
             found.append(
-                checks.Assert(
+                assertion.Assert(
                     held < 2,
                     [f"Input error: exclusive=True: more than 1 conditions ({names}) evaluated "
                      "as True:", array.stack(preds)],
@@ -454,7 +454,7 @@ def _case_assertions(pairs: list[Any], default: Any, exclusive: bool) -> list[An
             )
         if default is None:
             found.append(
-                checks.Assert(
+                assertion.Assert(
                     held > 0,
                     [f"Input error: None of the conditions ({names}) evaluated as True:",
                      array.stack(preds)],

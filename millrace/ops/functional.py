@@ -30,15 +30,16 @@ def _elements(elems: Any, name: str) -> tuple[list[Tensor], Any, int | None]:
     tensors = [convert_to_tensor(elem, name="elem") for elem in flat]
     static = None
     for tensor in tensors:
-        if tensor.shape.ndims == 0:
+        sizes = tensor.shape.sizes
+        if sizes is None:
+            continue
+        if not sizes:
             raise ValueError("elements in elems must be 1+ dimensional Tensors, not scalars")
-        if tensor.shape.ndims is not None and tensor.shape.sizes[0] is not None:
-            static = static or tensor.shape.sizes[0]
-            if tensor.shape.sizes[0] != static:
-                raise ValueError(
-                    f"elems have different first dimensions: {static} and "
-                    f"{tensor.shape.sizes[0]} ({tensor.name})"
-                )
+        static = sizes[0] if static is None else static
+        if sizes[0] is not None and sizes[0] != static:
+            raise ValueError(
+                f"elems have different first dimensions: {static} and {sizes[0]} ({tensor.name})"
+            )
     count = array.shape(tensors[0])[0] if static is None else convert_to_tensor(static, name="n")
     return tensors, count, static
 

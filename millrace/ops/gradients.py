@@ -127,7 +127,7 @@ def _densify(value: IndexedSlices, dtype: Any = None, name: str | None = None, a
             "Tensor conversion requested for IndexedSlices without dense_shape: "
             f"{value}"
         )
-    rows = value.dense_shape[0]  # type: ignore[index]
+    rows = value.dense_shape[0]
     return segment.unsorted_segment_sum(value.values, value.indices, rows, name=name)
 
 

@@ -78,7 +78,7 @@ def _is_dynamic(handle: Any, node: Any) -> bool:
     """Whether the array behind the node's handle may grow."""
     if handle is not None:
         return bool(handle[()].dynamic_size)
-    inputs = getattr(node, "inputs", None)
+    inputs: Any = getattr(node, "inputs", None)
     return bool(inputs) and bool(inputs[0].node.attrs.get("dynamic_size", False))
 
 
@@ -351,9 +351,9 @@ class TensorArray:
         )
         count = None if self._size is None else constant_value(self._size)
         if count is not None and known.is_fully_defined() and known.ndims:
-            sizes = known.as_list()
+            sizes: list[Any] = known.as_list()
             value.set_shape([int(count) * sizes[0], *sizes[1:]])
-        return value  # type: ignore[no-any-return]
+        return value
 
     def unstack(self, value: Any, name: str | None = None) -> TensorArray:
         """The array whose elements are the rows of `value`."""

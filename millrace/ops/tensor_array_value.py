@@ -138,7 +138,7 @@ class TensorArrayValue:
             if self.is_gradient:
                 value = self.buffer[position] + value
             if isinstance(self.buffer, np.ndarray) and not isinstance(value, jax.Array):
-                buffer = self.buffer.copy()
+                buffer: Any = self.buffer.copy()
                 buffer[position] = value
             else:
                 buffer = jnp.asarray(self.buffer).at[position].set(value)

@@ -7,6 +7,7 @@ function again, so second derivatives come for free.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any
 
@@ -122,16 +123,17 @@ def _is_variable(value: Any) -> bool:
 def jax_gradient(forward: Operation, *grads: Any) -> list[Any]:
     """Builds the gradient of `forward` with one VectorJacobianProduct node."""
     definition = forward.definition
-    places = definition.signature.input_slices(forward.attrs)
-    static = sorted(
-        position
-        for i in definition.static_inputs
-        for position in (
-            range(places[i].start, places[i].stop)  # type: ignore[union-attr]
-            if isinstance(places[i], slice)
-            else (places[i],)
+    signature = definition.signature
+    arguments: Iterable[int] = definition.static_inputs
+    if definition.static_rule is not None:
+        arguments = [signature.input_index(name) for name in definition.static_rule(forward)]
+    places: list[Any] = signature.input_slices(forward.attrs)
+    static: list[int] = []
+    for i in sorted(arguments):
+        place = places[i]
+        static.extend(
+            range(place.start, place.stop) if isinstance(place, slice) else (place,)
         )
-    )
     dynamic = [i for i in range(len(forward.inputs)) if i not in set(static)]
     wrt = [k for k, i in enumerate(dynamic) if is_trainable(forward.inputs[i])]
     used = [

@@ -10,6 +10,6 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-jax.config.update("jax_enable_x64", True)
+jax.config.update("jax_enable_x64", True)  # type: ignore[no-untyped-call]
 
 __all__ = ["jax", "jnp", "lax"]

@@ -18,7 +18,7 @@ class Edge(NamedTuple):
     """Output `index` of `node`."""
 
     node: Node
-    index: int
+    index: int  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
 
     @property
     def dtype(self) -> DType:

@@ -136,7 +136,7 @@ class LoopGradientStage(_FunctionStage):
         node = self.node
         places = node.definition.signature.input_slices(node.attrs)
         values = self._all_inputs(inputs, step)
-        loop_inputs, grads = values[places[0]], values[places[2]]  # type: ignore[index]
+        loop_inputs, grads = values[places[0]], values[places[2]]
         wrt: list[int] = node.attrs["wrt"]
         holds, advance, pull_back = self._programs(step, wrt)
         states = []

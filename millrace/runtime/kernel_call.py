@@ -407,15 +407,20 @@ def op_error(node: Node, error: BaseException) -> errors.OpError:
     if isinstance(error, errors.OpError):
         if "[[node " in error.message:
             return error
-        return type(error)(error.node_def, error.op or node.source, error.message + where)
-    kind: type[errors.OpError] = errors.InvalidArgumentError
+        same: Any = type(error)
+        result: errors.OpError = same(
+            error.node_def, error.op or node.source, error.message + where
+        )
+        return result
+    kind: Any = errors.InvalidArgumentError
     if isinstance(error, MemoryError):
         kind = errors.ResourceExhaustedError
     elif isinstance(error, NotImplementedError):
         kind = errors.UnimplementedError
     elif not isinstance(error, TypeError | ValueError | IndexError | ZeroDivisionError):
         kind = errors.InternalError
-    return kind(None, node.source, f"{error}{where}")
+    made: errors.OpError = kind(None, node.source, f"{error}{where}")
+    return made
 
 
 def run_nodes(

@@ -56,7 +56,7 @@ class ResourceStore:
             found = members.get(key)
             if found is None:
                 found = members[key] = create()
-            return found  # type: ignore[no-any-return]
+            return found
 
     def get(self, kind: type[_R], handle: ResourceHandle) -> _R:
         """The resource behind a handle.

@@ -69,9 +69,8 @@ class AdamOptimizer(Optimizer):
         ).op  # fmt: skip
 
     def _resource_apply_dense(self, grad: Tensor, handle: Any) -> Any:
-        m, v = self.get_slot(handle, "m"), self.get_slot(handle, "v")
-        assert m is not None
-        assert v is not None
+        m: Any = self.get_slot(handle, "m")
+        v: Any = self.get_slot(handle, "v")
         return training_ops.ResourceApplyAdam(
             handle.handle, m.handle, v.handle, *self._hypers(handle), grad,
             use_locking=self._use_locking,
@@ -81,7 +80,8 @@ class AdamOptimizer(Optimizer):
         """The means decay everywhere, and the variable moves everywhere, as in TensorFlow."""
         power1, power2, lr, beta1, beta2, epsilon = self._hypers(var)
         rate: Any = lr * elementwise.sqrt(1 - power2) / (1 - power1)
-        m, v = self.get_slot(var, "m"), self.get_slot(var, "v")
+        m: Any = self.get_slot(var, "m")
+        v: Any = self.get_slot(var, "v")
         m_t = variable_changes.assign(m, m * beta1, use_locking=self._use_locking)
         with control_dependencies([m_t]):
             m_t = variable_changes.scatter_add(

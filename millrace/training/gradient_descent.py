@@ -7,7 +7,7 @@ from typing import Any
 from millrace.graph.convert import convert_to_tensor
 from millrace.graph.slices import IndexedSlices
 from millrace.graph.tensor import Tensor
-from millrace.ops import training_ops, variable_ops
+from millrace.ops import training_ops, variable_slices
 from millrace.training.optimizer import Optimizer, in_type_of
 
 
@@ -41,14 +41,14 @@ class GradientDescentOptimizer(Optimizer):
 
     def _apply_sparse_duplicate_indices(self, grad: IndexedSlices, var: Any) -> Any:
         # Subtracting adds up by itself: repeated positions need no sum before.
-        return variable_ops.ScatterSub(
+        return variable_slices.ScatterSub(
             var, grad.indices, grad.values * self._rate(var), use_locking=self._use_locking
         ).op
 
     def _resource_apply_sparse_duplicate_indices(
         self, grad: Tensor, handle: Any, indices: Tensor
     ) -> Any:
-        return variable_ops.ResourceScatterAdd(handle.handle, indices, -grad * self._rate(handle))
+        return variable_slices.ResourceScatterAdd(handle.handle, indices, -grad * self._rate(handle))
 
 
 class ProximalGradientDescentOptimizer(Optimizer):
