@@ -519,3 +519,24 @@ def vector(length: Any) -> TensorShape:
 def matrix(rows: Any, cols: Any) -> TensorShape:
     """Returns the shape of a matrix; each size may be None."""
     return TensorShape((rows, cols))
+
+
+def merge_shapes(x: TensorShape, y: TensorShape) -> TensorShape:
+    """What two shapes that must be one say together.
+
+    Raises:
+      ValueError: They contradict each other; in TensorFlow's words for ops.
+    """
+    a, b = x.sizes, y.sizes
+    if a is None or b is None:
+        return y if a is None else x
+    if len(a) != len(b):
+        raise ValueError(f"Shapes must be equal rank, but are {len(a)} and {len(b)}")
+    for i, (m, n) in enumerate(zip(a, b, strict=True)):
+        if m is not None and n is not None and m != n:
+            texts = (str(s.as_list()).replace("None", "?").replace(" ", "") for s in (x, y))
+            raise ValueError(
+                f"Dimension {i} in both shapes must be equal, but are {m} and {n}. "
+                f"Shapes are {' and '.join(texts)}."
+            )
+    return TensorShape([n if m is None else m for m, n in zip(a, b, strict=True)])

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-
 from millrace.core.dtypes import DType
 from millrace.graph import attributes
 from millrace.graph.convert import convert_to_tensor, dtype_of
@@ -111,7 +110,9 @@ def _explicit_attrs(definition: OpDefinition, keywords: dict[str, Any]) -> dict[
             raise TypeError(f"{definition.name} got an unexpected keyword argument '{key}'")
         if value is None:
             continue
-        stored = attributes.normalize(value, spec.type, f"argument '{key}' to '{definition.name}' Op")
+        stored = attributes.normalize(
+            value, spec.type, f"argument '{key}' to '{definition.name}' Op"
+        )
         check_attr(definition, spec, stored)
         attrs[key] = stored
     return attrs
@@ -137,7 +138,7 @@ def check_attr(definition: OpDefinition, spec: AttrSpec, value: Any) -> None:
             allowed = '", "'.join(a.decode() for a in spec.allowed)
             raise ValueError(
                 f"Value for attr '{spec.name}' of \"{item.decode()}\" is not in the list of "
-                f"allowed values: \"{allowed}\". Op<name={definition.name}>"
+                f'allowed values: "{allowed}". Op<name={definition.name}>'
             )
     if spec.minimum is not None:
         size = len(value) if spec.type.startswith("list(") else value
@@ -264,5 +265,3 @@ def _convert_one(
             f"(e.g.: a tf.Variable), but got {tensor!r}"
         )
     return tensor
-
-

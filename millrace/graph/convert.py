@@ -114,7 +114,11 @@ def convert_n_to_tensor(
 
 def is_tensor_like(value: Any) -> bool:
     """Whether `value` already stands for a tensor (and needs no constant)."""
-    return isinstance(value, Tensor) or hasattr(value, "_as_tensor") or hasattr(value, "_as_graph_element")
+    return (
+        isinstance(value, Tensor)
+        or hasattr(value, "_as_tensor")
+        or hasattr(value, "_as_graph_element")
+    )
 
 
 def dtype_of(value: Any) -> DType | None:

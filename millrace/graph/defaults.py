@@ -90,9 +90,12 @@ def init_scope() -> Iterator[None]:
     while (outer := getattr(graph, "outer", None)) is not None:
         graph = outer
     prefix = graph.get_name_scope() if graph is get_default_graph() else scope
-    with graph.as_default(), graph.control_dependencies(None):
-        with graph.name_scope(prefix + "/" if prefix else None):
-            yield
+    with (
+        graph.as_default(),
+        graph.control_dependencies(None),
+        graph.name_scope(prefix + "/" if prefix else None),
+    ):
+        yield
 
 
 class name_scope:  # noqa: N801 - TensorFlow's name
@@ -102,7 +105,9 @@ class name_scope:  # noqa: N801 - TensorFlow's name
     opened for a None name with values.
     """
 
-    def __init__(self, name: str | None, default_name: str | None = None, values: Any = None) -> None:
+    def __init__(
+        self, name: str | None, default_name: str | None = None, values: Any = None
+    ) -> None:
         self._name = default_name if name is None else name
         self._default_name = default_name
         self._values = values

@@ -151,6 +151,8 @@ class Graph:
             raise ValueError(f"'{name}' is not a valid node name")
         stored = definition.signature.complete(attrs or {})
         for key, value in self._attr_scopes.items():
+            if key == "_class" and self._colocation_stack:
+                continue  # colocation that is asked for goes before colocation by attribute
             if callable(value):
                 value = value(node_preview(name, op_type))
             if isinstance(value, attr_value_pb2.AttrValue):
@@ -275,9 +277,7 @@ class Graph:
           KeyError: There is none.
         """
         if not isinstance(name, str):
-            raise TypeError(
-                f"Operation names are strings (or similar), not {type(name).__name__}."
-            )
+            raise TypeError(f"Operation names are strings (or similar), not {type(name).__name__}.")
         element = self.as_graph_element(name, allow_tensor=False, allow_operation=True)
         assert isinstance(element, Operation)
         return element
@@ -330,9 +330,7 @@ class Graph:
     ) -> Tensor | Operation:
         if ":" in name:
             if not allow_tensor:
-                raise ValueError(
-                    f"Name {name!r} appears to refer to a Tensor, not an Operation."
-                )
+                raise ValueError(f"Name {name!r} appears to refer to a Tensor, not an Operation.")
             op_name, _, index_text = name.rpartition(":")
             if not index_text.isdigit() or ":" in op_name:
                 raise ValueError(
@@ -354,17 +352,17 @@ class Graph:
             return op.outputs[index]
         op = self._ops.get(name)
         if not allow_operation:
-            kind = "refers to" if op is not None else "looks like"
-            article = "an" if op is not None else "an (invalid)"
-            hint = f': is it "{name}:0"?' if op is not None else "."
+            form = 'Tensor names must be of the form "<op_name>:<output_index>"'
+            if op is None:
+                raise ValueError(
+                    f"The name {name!r} looks like an (invalid) Operation name, not a "
+                    f"Tensor. {form}."
+                )
             raise ValueError(
-                f"The name {name!r} {kind} {article} Operation{'' if op else ' name'}, not a Tensor. "
-                f'Tensor names must be of the form "<op_name>:<output_index>"{hint}'
+                f'The name {name!r} refers to an Operation, not a Tensor. {form}: is it "{name}:0"?'
             )
         if op is None:
-            raise KeyError(
-                f"The name {name!r} refers to an Operation not in the graph."
-            )
+            raise KeyError(f"The name {name!r} refers to an Operation not in the graph.")
         return op
 
     def is_feedable(self, tensor: Any) -> bool:
@@ -482,7 +480,9 @@ class Graph:
           ignore_existing: Whether outer `colocate_with` blocks are forgotten.
         """
         if op is None and not ignore_existing:
-            raise ValueError("Trying to reset colocation (op is None) but ignore_existing is not True")
+            raise ValueError(
+                "Trying to reset colocation (op is None) but ignore_existing is not True"
+            )
         target = operation_of(op) if op is not None else None
         devices, colocation = self._device_stack, self._colocation_stack
         self._device_stack = []

@@ -93,9 +93,7 @@ class OpDefinition:
             for p in inspect.signature(kernel).parameters.values()
             if p.kind is inspect.Parameter.KEYWORD_ONLY
         ]
-        unknown = [
-            k for k in keywords if k not in signature.attrs and k not in SPECIAL_PARAMETERS
-        ]
+        unknown = [k for k in keywords if k not in signature.attrs and k not in SPECIAL_PARAMETERS]
         if unknown:
             raise TypeError(f"Kernel of {self.name} wants {unknown}: neither attributes nor known")
         self.kernel_attrs = tuple(k for k in keywords if k in signature.attrs)

@@ -122,9 +122,7 @@ class SparseTensor:
         if isinstance(value, SparseTensor):
             return value
         if not isinstance(value, SparseTensorValue | tuple):
-            raise TypeError(
-                f"Neither a SparseTensor nor SparseTensorValue: {value}."
-            )
+            raise TypeError(f"Neither a SparseTensor nor SparseTensorValue: {value}.")
         return cls(*value)
 
     @property
@@ -193,7 +191,9 @@ class SparseTensor:
         )
 
 
-def convert_to_tensor_or_indexed_slices(value: Any, dtype: Any = None, name: str | None = None) -> Any:
+def convert_to_tensor_or_indexed_slices(
+    value: Any, dtype: Any = None, name: str | None = None
+) -> Any:
     """An IndexedSlices as it is, anything else as a tensor."""
     if isinstance(value, IndexedSlices):
         if dtype is not None and not dtypes.as_dtype(dtype).is_compatible_with(value.dtype):
@@ -205,7 +205,9 @@ def convert_to_tensor_or_indexed_slices(value: Any, dtype: Any = None, name: str
     return convert_to_tensor(value, dtype, name)
 
 
-def convert_to_tensor_or_sparse_tensor(value: Any, dtype: Any = None, name: str | None = None) -> Any:
+def convert_to_tensor_or_sparse_tensor(
+    value: Any, dtype: Any = None, name: str | None = None
+) -> Any:
     """A SparseTensor (or its value) as it is, anything else as a tensor."""
     if isinstance(value, SparseTensorValue):
         value = SparseTensor.from_value(value)

@@ -165,7 +165,9 @@ class Tensor:
         return self
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        raise NotImplementedError(f"Cannot convert a symbolic Tensor ({self.name}) to a numpy array.")
+        raise NotImplementedError(
+            f"Cannot convert a symbolic Tensor ({self.name}) to a numpy array."
+        )
 
     def _as_tensor(self) -> Tensor:
         return self

@@ -433,8 +433,9 @@ def test_control_dependencies_around_apply_to_every_node(graph: tf.Graph) -> Non
 
 
 def test_nodes_may_come_in_any_order(graph: tf.Graph) -> None:
-    text = f'node {{ name: "a" op: "Neg" input: "c" {FLOAT} }} node {{ name: "c" op: "Const" {CONST} }}'
-    tf.import_graph_def(parse(text))
+    reader = f'node {{ name: "a" op: "Neg" input: "c" {FLOAT} }}'
+    maker = f'node {{ name: "c" op: "Const" {CONST} }}'
+    tf.import_graph_def(parse(f"{reader} {maker}"))
     assert [op.name for op in graph.get_operations()] == ["import/c", "import/a"]
 
 

@@ -104,11 +104,10 @@ def test_a_cached_session_refuses_other_arguments() -> None:
         with case.cached_session():
             pass
         with pytest.raises(ValueError, match="The graph used to get the cached session"):
-            with case.cached_session(graph=tf.Graph()):
-                pass
+            case.cached_session(graph=tf.Graph()).__enter__()
+        config = tf.ConfigProto(operation_timeout_in_ms=5)
         with pytest.raises(ValueError, match="The config used to get the cached session"):
-            with case.cached_session(config=tf.ConfigProto(operation_timeout_in_ms=5)):
-                pass
+            case.cached_session(config=config).__enter__()
 
     passes(body)
 
