@@ -124,6 +124,7 @@ class Optimizer:
                 "gate_gradients must be one of: Optimizer.GATE_NONE, Optimizer.GATE_OP, "
                 f"Optimizer.GATE_GRAPH. Not {gate_gradients}"
             )
+        loss = self._call_if_callable(loss)
         self._check_types([loss])
         if grad_loss is not None:
             self._check_types([grad_loss])
@@ -176,7 +177,8 @@ class Optimizer:
                     grad = convert_to_tensor(grad)
                 except TypeError:
                     raise TypeError(
-                        f"Gradient must be convertible to a Tensor or IndexedSlices, or None: {grad}"
+                        "Gradient must be convertible to a Tensor or IndexedSlices, or None: "
+                        f"{grad}"
                     ) from None
             converted.append((grad, variable))
         variables = [v for g, v in converted if g is not None]
@@ -198,10 +200,14 @@ class Optimizer:
             if global_step is None:
                 applied = self._finish(updates, scope)
             else:
-                with control_dependencies([self._finish(updates, "update")]):
-                    with colocate_with(global_step):
-                        applied = variable_changes.assign_add(global_step, 1, name=scope)
-                        applied = applied.op if not isinstance(applied, Operation) else applied
+                with (
+                    control_dependencies([self._finish(updates, "update")]),
+                    colocate_with(global_step),
+                ):
+                    if isinstance(global_step, Variable):
+                        applied = global_step.assign_add(1, name=scope, read_value=False)
+                    else:
+                        applied = variable_changes.assign_add(global_step, 1, name=scope).op
         train_ops = get_collection_ref(GraphKeys.TRAIN_OP)
         if applied not in train_ops:
             train_ops.append(applied)
@@ -232,7 +238,7 @@ class Optimizer:
 
     def get_slot(self, var: Any, name: str) -> Variable | None:
         """The slot called `name` that goes with `var`, or None."""
-        return self._slots.get(name, {}).get(var)
+        return self._slots.get(name, {}).get(_key(var))
 
     def get_slot_names(self) -> list[str]:
         """The names of the slots."""
@@ -250,25 +256,25 @@ class Optimizer:
 
     def _get_or_make_slot(self, var: Any, val: Any, slot_name: str, op_name: str) -> Variable:
         named = self._slot_dict(slot_name)
-        if var not in named:
-            named[var] = slots.create_slot(var, val, op_name)
-        return named[var]
+        if _key(var) not in named:
+            named[_key(var)] = slots.create_slot(var, val, op_name)
+        return named[_key(var)]
 
     def _get_or_make_slot_with_initializer(
         self, var: Any, initializer: Any, shape: Any, dtype: Any, slot_name: str, op_name: str
     ) -> Variable:
         named = self._slot_dict(slot_name)
-        if var not in named:
-            named[var] = slots.create_slot_with_initializer(
+        if _key(var) not in named:
+            named[_key(var)] = slots.create_slot_with_initializer(
                 var, initializer, shape, dtype, op_name
             )
-        return named[var]
+        return named[_key(var)]
 
     def _zeros_slot(self, var: Any, slot_name: str, op_name: str) -> Variable:
         named = self._slot_dict(slot_name)
-        if var not in named:
-            named[var] = slots.create_zeros_slot(var, op_name)
-        return named[var]
+        if _key(var) not in named:
+            named[_key(var)] = slots.create_zeros_slot(var, op_name)
+        return named[_key(var)]
 
     def _create_non_slot_variable(
         self, initial_value: Any, name: str, colocate_with: Any
@@ -278,7 +284,12 @@ class Optimizer:
         found = self._non_slots.get(key)
         if found is None:
             with get_default_graph().colocate_with(colocate_with):
-                found = Variable(initial_value, name=name, trainable=False)
+                found = Variable(
+                    initial_value,
+                    name=name,
+                    trainable=False,
+                    use_resource=getattr(colocate_with, "handle", None) is not None,
+                )
             self._non_slots[key] = found
         return found
 
@@ -327,7 +338,14 @@ class Optimizer:
 
     def _valid_dtypes(self) -> set[dtypes.DType]:
         """Types that losses and variables may have."""
-        return {dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64}
+        return {
+            dtypes.float16,
+            dtypes.bfloat16,
+            dtypes.float32,
+            dtypes.float64,
+            dtypes.complex64,
+            dtypes.complex128,
+        }
 
     def _check_types(self, tensors: Sequence[Any]) -> None:
         valid = self._valid_dtypes()
@@ -342,6 +360,11 @@ class Optimizer:
     def _call_if_callable(self, param: Any) -> Any:
         """`param`, or what it returns when it is a function."""
         return param() if callable(param) else param
+
+
+def _key(variable: Any) -> tuple[Any, str]:
+    """What slots are found by: also by another object for the same variable."""
+    return variable.op.graph, variable.op.name
 
 
 def _gradient_target(variable: Any) -> Any:

@@ -19,12 +19,12 @@ def create_slot(
     scope = f"{primary.op.name}/{name}"
     with variable_scope.variable_scope(None, scope):
         if not colocate_with_primary:
-            return _slot_variable(primary, value, name)
+            return _slot_variable(primary, value)
         with colocate_with(primary):
-            return _slot_variable(primary, value, name)
+            return _slot_variable(primary, value)
 
 
-def _slot_variable(primary: Any, value: Any, name: str, **keywords: Any) -> Variable:
+def _slot_variable(primary: Any, value: Any, **keywords: Any) -> Variable:
     scope = variable_scope.get_variable_scope()
     partitioner = scope.partitioner
     scope.set_partitioner(None)
@@ -39,13 +39,16 @@ def _slot_variable(primary: Any, value: Any, name: str, **keywords: Any) -> Vari
     finally:
         scope.set_partitioner(partitioner)
     info = primary._get_save_slice_info() if hasattr(primary, "_get_save_slice_info") else None
-    if info is not None:
+    rank = slot.shape.ndims
+    if info is not None and rank != 0:
+        # The slot's own name: that of a second slot ends in _1.
+        name = slot.op.name[len(primary.op.name) + 1 :]
         slot._set_save_slice_info(
             type(info)(
                 f"{info.full_name}/{name}",
-                list(info.full_shape),
-                list(info.var_offset),
-                list(info.var_shape),
+                list(info.full_shape)[:rank],
+                list(info.var_offset)[:rank],
+                list(info.var_shape)[:rank],
             )
         )
     return slot
@@ -67,9 +70,9 @@ def create_slot_with_initializer(
     scope = f"{primary.op.name}/{name}"
     with variable_scope.variable_scope(None, scope):
         if not colocate_with_primary:
-            return _slot_variable(primary, initializer, name, shape=shape, dtype=dtype)
+            return _slot_variable(primary, initializer, shape=shape, dtype=dtype)
         with colocate_with(primary):
-            return _slot_variable(primary, initializer, name, shape=shape, dtype=dtype)
+            return _slot_variable(primary, initializer, shape=shape, dtype=dtype)
 
 
 def create_zeros_slot(
