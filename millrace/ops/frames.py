@@ -18,8 +18,6 @@ from millrace.graph.operation import Operation
 from millrace.graph.registry import NO_GRADIENT
 from millrace.graph.shape_inference import ShapeContext, none, scalars, unchanged
 from millrace.graph.tensor import Tensor
-from millrace.ops.tensor_array import ArrayHandle
-from millrace.ops.tensor_array_value import TensorArrayValue
 
 __all__: list[str] = []
 
@@ -66,7 +64,7 @@ Merge = op(
     "Merge(inputs: N*T) -> (output: T, value_index: int32)", shape=_merge_shapes, host=True
 )(_merge)
 RefMerge = op(
-    "RefMerge(inputs: N*ref(T)) -> (output: ref(T), value_index: int32)",
+    "RefMerge(inputs: ref(N*T)) -> (output: ref(T), value_index: int32)",
     shape=_merge_shapes,
     gradient=NO_GRADIENT,
     host=True,
@@ -123,7 +121,7 @@ def ControlTrigger(*, xp: Any) -> None:
 
 
 @op(
-    "RefSelect(index: int32, inputs: N*ref(T)) -> output: ref(T)",
+    "RefSelect(index: int32, inputs: ref(N*T)) -> output: ref(T)",
     shape=lambda c: c.inputs[1].shape,
     gradient=NO_GRADIENT,
     host=True,
@@ -219,15 +217,6 @@ def StackCloseV2(handle: Any) -> None:
     handle[()].items.clear()
 
 
-def _gradient_array(handle: Any, flow_in: Any) -> Any:
-    if isinstance(flow_in, TensorArrayValue) and flow_in.is_gradient:
-        return handle, flow_in
-    info: ArrayHandle = handle[()]
-    size = flow_in.size if isinstance(flow_in, TensorArrayValue) else info.size
-    shape = info.element_shape
-    return handle, TensorArrayValue(info.dtype, [None] * size, None, shape, is_gradient=True)
-
-
 @op(
     "TensorArrayGradV3(handle: resource, flow_in: float32) -> (grad_handle: resource, "
     "flow_out: float32) where source: string",
@@ -238,4 +227,6 @@ def _gradient_array(handle: Any, flow_in: Any) -> Any:
 )
 def TensorArrayGradV3(handle: Any, flow_in: Any) -> Any:
     """The array of gradients that goes with an array; writes to it add up."""
-    return _gradient_array(handle, flow_in)
+    gradient = np.empty((), object)
+    gradient[()] = handle[()]._replace(is_gradient=True)
+    return gradient, flow_in

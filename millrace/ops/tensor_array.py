@@ -29,6 +29,7 @@ class ArrayHandle(NamedTuple):
     dtype: Any
     element_shape: tuple[int, ...] | None
     dynamic_size: bool
+    is_gradient: bool = False
 
 
 @op(
@@ -61,8 +62,24 @@ def TensorArrayV3(
 )
 def TensorArrayWriteV3(handle: Any, index: Any, value: Any, flow_in: Any, *, xp: Any, node: Any) -> Any:
     """The array with one more element."""
+    flow_in = _flow_of(handle, flow_in)
     _check_type(flow_in, value)
     return flow_in.write(index, value, _is_dynamic(handle, node))
+
+
+def _flow_of(handle: Any, flow: Any) -> Any:
+    """The value that a flow stands for, given the handle that it is used with.
+
+    The gradient array of a stock graph takes its first flow from the forward array, for the
+    order only: it begins empty.
+    """
+    if handle is None or not handle[()].is_gradient:
+        return flow
+    if isinstance(flow, TensorArrayValue) and flow.is_gradient:
+        return flow
+    info = handle[()]
+    size = flow.size if isinstance(flow, TensorArrayValue) else info.size
+    return TensorArrayValue(info.dtype, [None] * size, None, info.element_shape, True)
 
 
 def _check_type(flow: TensorArrayValue, value: Any) -> None:
@@ -91,7 +108,7 @@ def _is_dynamic(handle: Any, node: Any) -> bool:
 )
 def TensorArrayReadV3(handle: Any, index: Any, flow_in: Any, *, xp: Any) -> Any:
     """One element."""
-    return flow_in.read(index, xp)
+    return _flow_of(handle, flow_in).read(index, xp)
 
 
 def _gather_shape(c: ShapeContext) -> TensorShape:
@@ -112,6 +129,7 @@ def TensorArrayGatherV3(
     handle: Any, indices: Any, flow_in: Any, *, element_shape: Any, xp: Any
 ) -> Any:
     """Chosen elements, stacked."""
+    flow_in = _flow_of(handle, flow_in)
     if not flow_in.size and element_shape.is_fully_defined():
         return xp.zeros((0, *element_shape.as_list()), flow_in.dtype)
     stacked = flow_in.stacked(xp)
@@ -135,6 +153,7 @@ def TensorArrayGatherV3(
 )
 def TensorArrayScatterV3(handle: Any, indices: Any, value: Any, flow_in: Any, *, xp: Any, node: Any) -> Any:
     """The array with the rows of `value` written at `indices`."""
+    flow_in = _flow_of(handle, flow_in)
     blank = flow_in.items is not None and all(i is None for i in flow_in.items)
     if (
         blank
@@ -161,6 +180,7 @@ def TensorArrayScatterV3(handle: Any, indices: Any, value: Any, flow_in: Any, *,
 )
 def TensorArrayConcatV3(handle: Any, flow_in: Any, *, xp: Any) -> Any:
     """The elements one after the other along their first axis."""
+    flow_in = _flow_of(handle, flow_in)
     if flow_in.items is not None:
         parts = [p for p in flow_in.items]
         if any(p is None for p in parts):
@@ -181,6 +201,7 @@ def TensorArrayConcatV3(handle: Any, flow_in: Any, *, xp: Any) -> Any:
 )
 def TensorArraySplitV3(handle: Any, value: Any, lengths: Any, flow_in: Any, *, xp: Any) -> Any:
     """The array whose elements are consecutive pieces of `value`."""
+    flow_in = _flow_of(handle, flow_in)
     if int(np.sum(lengths)) != value.shape[0]:
         raise ValueError(
             f"Expected sum of lengths to be equal to values.shape[0], but sum of lengths is "
@@ -188,7 +209,7 @@ def TensorArraySplitV3(handle: Any, value: Any, lengths: Any, flow_in: Any, *, x
         )
     bounds = np.cumsum(lengths)[:-1].tolist()
     pieces = xp.split(value, bounds) if len(lengths) else []
-    return TensorArrayValue(flow_in.dtype, list(pieces), None, None)
+    return TensorArrayValue(flow_in.dtype, list(pieces), None, None, flow_in.is_gradient)
 
 
 @op(
@@ -199,6 +220,7 @@ def TensorArraySplitV3(handle: Any, value: Any, lengths: Any, flow_in: Any, *, x
 )
 def TensorArraySizeV3(handle: Any, flow_in: Any, *, xp: Any) -> Any:
     """The number of elements; known while tracing."""
+    flow_in = _flow_of(handle, flow_in)
     return np.array(flow_in.size, np.int32)
 
 

@@ -19,7 +19,9 @@ ENTERS = frozenset(("Enter", "RefEnter"))
 EXITS = frozenset(("Exit", "RefExit"))
 NEXT_ITERATIONS = frozenset(("NextIteration", "RefNextIteration"))
 _CONTROL_FLOW = SWITCHES | MERGES | ENTERS | EXITS | NEXT_ITERATIONS | {"LoopCond"}
+#: Ops on arrays and stacks pass their handles around as values wherever these occur.
 _KEPT_TOGETHER = ("TensorArray", "Stack")
+_TRIGGERS = _CONTROL_FLOW | {"TensorArrayGradV3"}
 
 REGION = registry.OpDefinition(
     parse("_Region(inputs: [Tin]) -> outputs: [Tout]"),
@@ -40,7 +42,7 @@ class Region:
 
 def collapse(program: Program) -> None:
     """Replaces the regions of a program by one node each."""
-    if not any(node.type in _CONTROL_FLOW for node in program.nodes):
+    if not any(node.type in _TRIGGERS for node in program.nodes):
         return
     _Collapser(program).run()
 
@@ -90,7 +92,7 @@ class _Collapser:
         node_guards: dict[Node, frozenset[tuple[Edge, int]]] = {}
         entry_guards: dict[str, frozenset[tuple[Edge, int]]] = {}
         members: set[Node] = set()
-        has_frames = bool(frame)
+        has_frames = bool(frame) or any(n.type == "TensorArrayGradV3" for n in order)
         for node in order:
             own: set[tuple[Edge, int]] = set()
             for edge in node.inputs:

@@ -194,7 +194,7 @@ class CompiledStage:
             for slot, value in zip(written_slots, written, strict=True):
                 slot.value = value
             # One program's outputs become ready together: any of them tells.
-            step.last_output = written[-1] if written else outputs[-1] if outputs else None
+            step.last_output = next(iter(written or jax.tree.leaves(outputs)), None)
         except NotCompilable:
             self._traces = MAX_TRACES + 1
             outputs = None

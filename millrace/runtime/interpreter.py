@@ -132,7 +132,7 @@ class _Interpretation:
     def run(self) -> list[Any]:
         """The values of the region's outputs."""
         for node, count in self._stage.counts.items():
-            if count == 0:
+            if count == 0 or (node.type in MERGES and self._has_live_outside(node)):
                 self._ready.append((node, self._root, 0))
         while True:
             while self._ready:
@@ -146,6 +146,10 @@ class _Interpretation:
             value = values.get(edge, DEAD)
             results.append(value.read() if isinstance(value, VariableRef) else value)
         return results
+
+    def _has_live_outside(self, node: Node) -> bool:
+        """Whether a Merge need not wait: a live input was there before the region began."""
+        return any(self._outside.get(edge, DEAD) is not DEAD for edge in node.inputs)
 
     def _fire(self, node: Node, frame: _Frame, number: int) -> None:
         iteration = frame.iterations[number]
