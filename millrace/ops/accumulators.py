@@ -216,7 +216,9 @@ SparseAccumulatorTakeGradient = _define(
 )  # fmt: skip
 
 #: What `SparseConditionalAccumulator.take_grad` returns.
-SparseGradient = namedtuple("SparseGradient", ["indices", "values", "shape"])
+SparseGradient: Any = namedtuple(  # type: ignore[name-match]
+    "SparseAccumulatorTakeGradient", ["indices", "values", "shape"]
+)
 
 
 # -- Python side -------------------------------------------------------------------------
@@ -266,7 +268,7 @@ class ConditionalAccumulatorBase:
 
     def set_global_step(self, new_global_step: Any, name: str | None = None) -> Operation:
         """An operation that sets the step before which gradients are stale."""
-        return self._set_step(  # type: ignore[no-any-return]
+        return self._set_step(
             self._accumulator_ref, _as_step(new_global_step), name=name
         )
 
@@ -307,7 +309,7 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         """An operation that adds a gradient, unless `local_step` is before the global step."""
         grad = convert_to_tensor(grad, self._dtype)
         grad.shape.assert_is_compatible_with(self._shape)
-        return ResourceAccumulatorApplyGradient(  # type: ignore[no-any-return]
+        return ResourceAccumulatorApplyGradient(
             self._accumulator_ref, _as_step(local_step), grad, name=name
         )
 
@@ -373,7 +375,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
           local_step: The step that the gradient was computed at.
           name: A name for the operation.
         """
-        return SparseAccumulatorApplyGradient(  # type: ignore[no-any-return]
+        return SparseAccumulatorApplyGradient(
             self._accumulator_ref,
             local_step=_as_step(local_step),
             gradient_indices=cast.cast(grad_indices, dtypes.int64),

@@ -184,7 +184,9 @@ def BarrierIncompleteSize(handle: Any, *, ctx: Any) -> Any:
 
 
 #: What `Barrier.take_many` returns.
-TakenElements = namedtuple("TakenElements", ["indices", "keys", "values"])
+TakenElements: Any = namedtuple(  # type: ignore[name-match]
+    "BarrierTakeMany", ["indices", "keys", "values"]
+)
 
 
 class Barrier:
@@ -217,18 +219,18 @@ class Barrier:
     @property
     def barrier_ref(self) -> Tensor:
         """The handle."""
-        return self._barrier_ref  # type: ignore[no-any-return]
+        return self._barrier_ref
 
     @property
     def name(self) -> str:
         """The name of the operation that makes the barrier."""
-        return self._barrier_ref.op.name  # type: ignore[no-any-return]
+        return self._barrier_ref.op.name
 
     def insert_many(
         self, component_index: int, keys: Any, values: Any, name: str | None = None
     ) -> Operation:
         """An operation that gives one component of the elements with the given keys."""
-        return BarrierInsertMany(  # type: ignore[no-any-return]
+        return BarrierInsertMany(
             self._barrier_ref,
             keys,
             values,
@@ -242,7 +244,7 @@ class Barrier:
         allow_small_batch: bool = False,
         timeout: int | None = None,
         name: str | None = None,
-    ) -> TakenElements:
+    ) -> Any:
         """(indices, keys, values) of complete elements, as soon as there are `num_elements`.
 
         Args:
@@ -276,7 +278,7 @@ class Barrier:
             being completed.
           name: A name for the operation.
         """
-        return BarrierClose(  # type: ignore[no-any-return]
+        return BarrierClose(
             self._barrier_ref,
             cancel_pending_enqueues=cancel_pending_enqueues,
             name=name or f"{self._name}_BarrierClose",

@@ -247,8 +247,8 @@ def assert_near(
                 f"y ({y.name}) = ",
                 y,
             ]
-        tolerance = atol + rtol * elementwise.abs(y)  # type: ignore[operator]
-        difference = elementwise.abs(x - y)  # type: ignore[operator]
+        tolerance = atol + rtol * elementwise.abs(y)
+        difference = elementwise.abs(x - y)
         condition = reduction.reduce_all(comparison.less(difference, tolerance))
         return Assert(condition, data, summarize=summarize)
 
@@ -406,7 +406,7 @@ def assert_scalar(tensor: Any, name: str | None = None, message: str | None = No
                 f"{_prefix(message)}Expected scalar shape for {tensor.name}, saw shape: "
                 f"{tensor.shape}."
             )
-        return tensor  # type: ignore[no-any-return]
+        return tensor
 
 
 class _SizedTensor:

@@ -533,7 +533,7 @@ class _MutableTable(LookupInterface):
             keys = convert_to_tensor(keys, self._key_dtype, name="keys")
             values = convert_to_tensor(values, self._value_dtype, name="values")
             with colocate_with(self._resource_handle.op):
-                return lookup_kernels.LookupTableInsertV2(  # type: ignore[no-any-return]
+                return lookup_kernels.LookupTableInsertV2(
                     self._resource_handle, keys, values
                 )
 
@@ -543,7 +543,7 @@ class _MutableTable(LookupInterface):
         with name_scope(
             name, f"{self.name}_lookup_table_remove", (self._resource_handle, keys)
         ):
-            return lookup_kernels.LookupTableRemoveV2(  # type: ignore[no-any-return]
+            return lookup_kernels.LookupTableRemoveV2(
                 self._resource_handle, keys
             )
 
@@ -608,7 +608,7 @@ class MutableHashTable(_MutableTable):
             value_shape=self._value_shape, **attributes
         )
 
-    def lookup(
+    def lookup(  # type: ignore[override]  # TensorFlow's order of arguments
         self, keys: Any, dynamic_default_values: Any = None, name: str | None = None
     ) -> Tensor:
         """The values of keys; the default value where there is none.

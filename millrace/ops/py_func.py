@@ -51,7 +51,7 @@ def _register(call: Callable[..., Any]) -> str:
 
 
 #: Classes of Python's exceptions that a step tells apart; the rest is UnknownError.
-_ERRORS: tuple[tuple[type[Exception], type[errors.OpError]], ...] = (
+_ERRORS: tuple[tuple[type[Exception], Any], ...] = (
     (TypeError, errors.InvalidArgumentError),
     (ValueError, errors.InvalidArgumentError),
     (StopIteration, errors.OutOfRangeError),
@@ -74,7 +74,7 @@ def _call(input: list[Any], *, token: bytes, Tout: list[Any]) -> Any:
     try:
         result = function.call(*arguments)
     except Exception as error:
-        kind = next((e for c, e in _ERRORS if isinstance(error, c)), errors.UnknownError)
+        kind: Any = next((e for c, e in _ERRORS if isinstance(error, c)), errors.UnknownError)
         raise kind(
             None,
             None,

@@ -15,6 +15,7 @@ import numpy as np
 
 from millrace.core import dtypes, errors
 from millrace.core.dtypes import DType
+from millrace.core.resource_handle import handle_of
 from millrace.core.tensor_shape import TensorShape, scalar
 from millrace.graph.define import Op, op
 from millrace.graph.registry import NO_GRADIENT
@@ -129,7 +130,7 @@ class Queue(Guarded[QueueState]):
             if self._pads and not shape.is_fully_defined():
                 result.append(_padded(values, dtype, len(shape.as_list())))
                 continue
-            sizes = tuple(shape.as_list())
+            sizes: Any = tuple(shape.as_list())
             batch = np.empty((len(values), *sizes), _numpy_type(dtype))
             if sizes:
                 for row, value in zip(batch, values, strict=True):
@@ -462,4 +463,4 @@ QueueSize, QueueSizeV2 = _user(
 )
 def FakeQueue(resource: Any, *, node: Any) -> Any:
     """The old form of a queue's handle, for old readers."""
-    return shared_state.give_out(shared_state.handle_of(resource), node)
+    return shared_state.give_out(handle_of(resource), node)

@@ -229,7 +229,7 @@ class QueueBase:
             build = (
                 queue_kernels.QueueEnqueueV2 if self._is_resource else queue_kernels.QueueEnqueue
             )
-            return build(self._queue_ref, tensors, name=scope)  # type: ignore[no-any-return]
+            return build(self._queue_ref, tensors, name=scope)
 
     def enqueue_many(self, vals: Any, name: str | None = None) -> Operation:
         """An operation that adds the rows of `vals` as elements, one by one as there is room."""
@@ -245,7 +245,7 @@ class QueueBase:
                 if self._is_resource
                 else queue_kernels.QueueEnqueueMany
             )
-            return build(self._queue_ref, tensors, name=scope)  # type: ignore[no-any-return]
+            return build(self._queue_ref, tensors, name=scope)
 
     def _dequeued(self, tensors: list[Tensor], batch: list[Any]) -> Any:
         for tensor, shape in zip(tensors, self._shapes, strict=True):
@@ -311,7 +311,7 @@ class QueueBase:
           name: A name for the operation.
         """
         build = queue_kernels.QueueCloseV2 if self._is_resource else queue_kernels.QueueClose
-        return build(  # type: ignore[no-any-return]
+        return build(
             self._queue_ref,
             cancel_pending_enqueues=cancel_pending_enqueues,
             name=name or f"{self._name}_Close",

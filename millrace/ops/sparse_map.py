@@ -99,7 +99,7 @@ def AddSparseToTensorsMap(
     parts = tuple(
         shared_state.kept(part) for part in (sparse_indices, sparse_values, sparse_shape)
     )
-    return _map(ctx, node).add([parts])[0]  # type: ignore[list-item]
+    return _map(ctx, node).add([parts])[0]
 
 
 @op(

@@ -160,7 +160,7 @@ class StagingArea(BaseStagingArea):
                 values = [values]
             tensors, _ = self._tensors(values, list(range(len(values))))
             with colocate_with(self._root):
-                return staging_kernels.Stage(  # type: ignore[no-any-return]
+                return staging_kernels.Stage(
                     tensors, name=scope, **self._attributes()
                 )
 
@@ -188,7 +188,7 @@ class StagingArea(BaseStagingArea):
 
     def clear(self, name: str | None = None) -> Operation:
         """An operation that drops everything."""
-        return staging_kernels.StageClear(  # type: ignore[no-any-return]
+        return staging_kernels.StageClear(
             dtypes=self._dtypes, name=name or f"{self._name}_clear", **self._attributes()
         )
 
@@ -234,7 +234,7 @@ class MapStagingArea(BaseStagingArea):
         with name_scope(name, f"{self._name}_put", values_in(vals)) as scope:
             tensors, places = self._tensors(vals, indices)
             with colocate_with(self._root):
-                return self._ops.stage(  # type: ignore[no-any-return]
+                return self._ops.stage(
                     key, places, tensors, dtypes=self._dtypes, name=scope, **self._attributes()
                 )
 
@@ -312,6 +312,6 @@ class MapStagingArea(BaseStagingArea):
 
     def clear(self, name: str | None = None) -> Operation:
         """An operation that drops everything."""
-        return self._ops.clear(  # type: ignore[no-any-return]
+        return self._ops.clear(
             dtypes=self._dtypes, name=name or f"{self._name}_clear", **self._attributes()
         )

@@ -125,7 +125,7 @@ class IdTableWithHashBuckets(LookupInterface):
     def initializer(self) -> Operation:
         """The operation that fills the table."""
         if self._table is not None:
-            return self._table.initializer  # type: ignore[no-any-return]
+            return self._table.initializer
         with name_scope(None, "init"):
             return control_flow.no_op()
 
@@ -149,7 +149,7 @@ class IdTableWithHashBuckets(LookupInterface):
                 if self._table is None
                 else self._table.size()
             )
-            return count + self._num_oov_buckets  # type: ignore[no-any-return, operator]
+            return count + self._num_oov_buckets
 
     def lookup(self, keys: Any, name: str | None = None) -> Any:
         """The numbers of keys."""

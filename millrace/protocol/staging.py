@@ -218,7 +218,9 @@ class MapStaging(StagingState):
         return len(self._incomplete)
 
     def _put(self, attempt: Put) -> None:
-        entry = self._incomplete.get(attempt.key) or _Entry()
+        is_whole = len(attempt.indices) == attempt.width
+        # A whole tuple does not wait for one that is being put together under its key.
+        entry = (None if is_whole else self._incomplete.get(attempt.key)) or _Entry()
         for i in attempt.indices:
             problem = ""
             if not 0 <= i < attempt.width:
@@ -233,11 +235,12 @@ class MapStaging(StagingState):
                 return
         entry.values.update(zip(attempt.indices, attempt.values, strict=True))
         self._bytes += attempt.size
-        if len(entry.values) == attempt.width:
-            self._incomplete.pop(attempt.key, None)
-            self._entries[attempt.key] = entry
-        else:
+        if len(entry.values) < attempt.width:
             self._incomplete[attempt.key] = entry
+        else:
+            if not is_whole:
+                del self._incomplete[attempt.key]
+            self._entries[attempt.key] = entry
         attempt.succeed()
 
     def _try_get(self, attempt: Get) -> None:

@@ -34,8 +34,8 @@ from millrace.ops import (
     numeric,
     queues,
     random,
-    sparse,
     sparse_map,
+    sparse_rows,
     variable,
 )
 from millrace.ops.assertion import Assert
@@ -144,7 +144,7 @@ def input_producer(
             queue_runner.QueueRunner(queue, [enqueue], cancel_op=cancel_op)
         )
         if summary_name is not None:
-            fullness = cast.cast(queue.size(), dtypes.float32) * (1.0 / capacity)  # type: ignore[operator]
+            fullness = cast.cast(queue.size(), dtypes.float32) * (1.0 / capacity)
             _summarize(summary_name, fullness)
         return queue
 
@@ -275,11 +275,11 @@ def _put_aside(
         get_default_graph().unique_name("sparse_map") if earlier is None else earlier.map_name
     )
     if keep_input.shape.ndims == 1:
-        kept_rows = array.gather(keep_input, tensor.indices[:, 0])  # type: ignore[index]
-        tensor = sparse.sparse_retain(tensor, kept_rows)
+        kept_rows = array.gather(keep_input, tensor.indices[:, 0])
+        tensor = sparse_rows.sparse_retain(tensor, kept_rows)
         stored = sparse_map.add_many_sparse_to_tensors_map(tensor, map_name)
     elif enqueue_many:
-        rows = array.expand_dims(tensor.dense_shape[0], 0)  # type: ignore[index]
+        rows = array.expand_dims(tensor.dense_shape[0], 0)
         nothing = convert_to_tensor(_NOTHING, dtypes.int64)
         stored = _either(
             keep_input,
@@ -478,7 +478,7 @@ class _Batching:
 
 def _fraction_full(capacity: int) -> Callable[[_Queue], Tensor]:
     def fullness(queue: _Queue) -> Tensor:
-        return cast.cast(queue.size(), dtypes.float32) * (1.0 / capacity)  # type: ignore[operator, no-any-return]
+        return cast.cast(queue.size(), dtypes.float32) * (1.0 / capacity)  # type: ignore[no-any-return]
 
     return fullness
 
@@ -542,8 +542,8 @@ def _shuffle_batch_from(
         )
 
     def fullness(queue: _Queue) -> Tensor:
-        over = arithmetic.maximum(0, queue.size() - min_after_dequeue)  # type: ignore[operator]
-        return cast.cast(over, dtypes.float32) * (1.0 / room)  # type: ignore[operator, no-any-return]
+        over = arithmetic.maximum(0, queue.size() - min_after_dequeue)
+        return cast.cast(over, dtypes.float32) * (1.0 / room)  # type: ignore[no-any-return]
 
     return batching.build(
         make_queue, threads, f"fraction_over_{min_after_dequeue}_of_{room}_full", fullness

@@ -1,0 +1,39 @@
+"""`tf.io`: files, records, and what is parsed from them."""
+
+# ruff: noqa: F401 - this module re-exports
+
+from millrace import gfile
+from millrace.data.tfrecord import (
+    TFRecordCompressionType,
+    TFRecordOptions,
+    TFRecordWriter,
+    tf_record_iterator,
+)
+from millrace.ops.io import matching_files, read_file, write_file
+from millrace.ops.parsing import (
+    FixedLenFeature,
+    FixedLenSequenceFeature,
+    SparseFeature,
+    VarLenFeature,
+    decode_json_example,
+    parse_example,
+    parse_sequence_example,
+    parse_single_example,
+    parse_single_sequence_example,
+)
+from millrace.ops.queues import PaddingFIFOQueue, PriorityQueue, QueueBase, RandomShuffleQueue
+from millrace.ops.sparse_serialization import (
+    deserialize_many_sparse,
+    serialize_many_sparse,
+    serialize_sparse,
+)
+from millrace.ops.string_conversion import (
+    decode_compressed,
+    decode_csv,
+    decode_raw,
+    parse_tensor,
+    serialize_tensor,
+)
+from millrace.ops.strings import decode_base64, encode_base64
+from millrace.training.input import match_filenames_once
+from millrace.training.write_graph import write_graph
