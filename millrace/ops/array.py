@@ -6,14 +6,13 @@ each other in a circle may be loaded in any order.
 
 from __future__ import annotations
 
-from typing import Any
-
 from millrace.ops import (
     array_blocks,
     array_diag,
     array_fill,
     array_gather,
     array_identity,
+    array_indexing,
     array_join,
     array_layout,
     array_order,
@@ -29,6 +28,7 @@ _HOMES = (
     array_shape,
     array_join,
     array_slicing,
+    array_indexing,
     array_fill,
     array_gather,
     array_select,
@@ -47,7 +47,8 @@ __all__ = ["newaxis"]
 newaxis = None
 
 
-def __getattr__(name: str) -> Any:
+# Without annotations: mypy takes those of a module's __getattr__ too late in import cycles.
+def __getattr__(name):  # type: ignore[no-untyped-def]
     if not name.startswith("__"):
         for home in _HOMES:
             if name in home.__dict__:

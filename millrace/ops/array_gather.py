@@ -224,7 +224,7 @@ def _axis_gradient(
         outer, inner = shape[:place], shape[place + 1 :]
         order = np.array(order, np.int32)
     else:
-        place = axis % array_shape.rank(params)  # type: ignore[operator]
+        place = axis % array_shape.rank(params)
         outer, inner = shape[:place], shape[place:][1:]
         order = array_join.concat(
             [
@@ -412,7 +412,8 @@ def GatherNd(params: Any, indices: Any, *, xp: Any, node: Any, check: Any) -> An
 def _(op: Operation, grad: Any) -> Any:
     params, indices = op.inputs
     shape = array_shape.shape(params, out_type=indices.dtype.base_dtype)
-    if indices.shape.ndims == 2 and indices.shape.sizes[-1] == 1:  # type: ignore[index]
+    sizes = indices.shape.sizes
+    if sizes is not None and len(sizes) == 2 and sizes[-1] == 1:
         return [IndexedSlices(grad, array_shape.squeeze(indices, -1), shape), None]
     return [scatter_nd(indices, grad, shape), None]
 

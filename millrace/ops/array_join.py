@@ -168,7 +168,7 @@ def _concat_gradient(inputs: Sequence[Tensor], axis: Tensor, grad: Any) -> list[
     if known is not None and rank is not None:
         place: Any = constant(int(known) % rank, dtypes.int32)
     else:
-        place = axis % array_shape.rank(inputs[0])  # type: ignore[operator]
+        place = axis % array_shape.rank(inputs[0])
     sizes = _shapes_of(inputs)
     if len(inputs) > _MAX_SLICES:
         lengths = array_slicing.slice(stack(sizes, 1), stack([place, 0]), [1, -1])
@@ -210,7 +210,7 @@ def _slices_of_parts(inputs: Sequence[Tensor], axis: Tensor, grad: IndexedSlices
     parts = []
     start: Any = constant(0, grad.indices.dtype)
     for shape in shapes:
-        count = cast.cast(shape[0], grad.indices.dtype)  # type: ignore[index]
+        count = cast.cast(shape[0], grad.indices.dtype)
         inside = comparison.logical_and(
             comparison.greater_equal(grad.indices, start),
             comparison.less(grad.indices, start + count),

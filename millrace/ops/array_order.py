@@ -79,7 +79,7 @@ def _mirrored(values: Any) -> Any:
 
 
 def _largest_first(values: Any, axis: int) -> tuple[Tensor, Tensor]:
-    count: Any = array_shape.shape(values)[axis]  # type: ignore[index]
+    count: Any = array_shape.shape(values)[axis]
     rank = values.shape.ndims
     if axis == -1 or (rank is not None and axis % rank == rank - 1):
         found = numeric.top_k(values, count)

@@ -197,8 +197,8 @@ def boolean_mask(
             source.shape[start : start + count].assert_is_compatible_with(flags.shape)
         shape: Any = array_shape.shape(source)
         length = reduction.reduce_prod(shape[start : start + count], [0])
-        front: Any = array_shape.shape(source)[:start]  # type: ignore[index]
-        back: Any = array_shape.shape(source)[start + count :]  # type: ignore[index]
+        front: Any = array_shape.shape(source)[:start]
+        back: Any = array_shape.shape(source)[start + count :]
         flat = array_shape.reshape(source, array_join.concat([front, [length], back], 0))
         if known is not None and source.shape.ndims is not None:
             sizes = source.shape

@@ -451,8 +451,8 @@ def searchsorted(
         raise ValueError(
             f"Argument `side` must be either 'right' or 'left'. Received: `side` = '{side}'."
         )
-    row_size: Any = array_shape.shape(sorted_sequence)[-1]  # type: ignore[index]
-    value_size: Any = array_shape.shape(values)[-1]  # type: ignore[index]
+    row_size: Any = array_shape.shape(sorted_sequence)[-1]
+    value_size: Any = array_shape.shape(values)[-1]
     rows = array_shape.reshape(sorted_sequence, [-1, row_size])
     wanted = array_shape.reshape(values, [-1, value_size])
     search = upper_bound if side == "right" else lower_bound
