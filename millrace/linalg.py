@@ -69,6 +69,9 @@ from millrace.ops.matrix_factorization import (
     matrix_solve_ls as lstsq,
 )
 from millrace.ops.matrix_factorization import (
+    matrix_square_root as sqrtm,
+)
+from millrace.ops.matrix_factorization import (
     matrix_triangular_solve as triangular_solve,
 )
 from millrace.ops.matrix_factorization import (
@@ -113,6 +116,7 @@ __all__ = [
     "set_diag",
     "slogdet",
     "solve",
+    "sqrtm",
     "svd",
     "tensor_diag",
     "tensor_diag_part",

@@ -384,7 +384,6 @@ mod = floormod
 @op(
     "Mod(x: T, y: T) -> z: T where T: {int32, int64, float16, float16, bfloat16, float32, float64}",
     shape=broadcast,
-    gradient=NO_GRADIENT,
 )
 @broadcasting
 def Mod(x: Any, y: Any, *, xp: Any, check: Any) -> Any:
@@ -396,12 +395,21 @@ def Mod(x: Any, y: Any, *, xp: Any, check: Any) -> Any:
 @op(
     "TruncateMod(x: T, y: T) -> z: T where T: {int32, int64, bfloat16, float16, float32, float64}",
     shape=broadcast,
-    gradient=NO_GRADIENT,
 )
 @broadcasting
 def TruncateMod(x: Any, y: Any, *, xp: Any, check: Any) -> Any:
     _refuse_zero(x, y, xp, check)
     return xp.fmod(x, y)
+
+
+@Mod.gradient
+@TruncateMod.gradient
+def _(op: Operation, grad: Any) -> Any:
+    # TensorFlow defines none: better to say so than to train on with zeros.
+    raise LookupError(
+        f"No gradient defined for operation '{op.name}' (op type: {op.type}). Use tf.floormod, "
+        "whose gradient is defined, or tf.stop_gradient."
+    )
 
 
 def truncatemod(x: Any, y: Any, name: str | None = None) -> Tensor:
@@ -478,13 +486,13 @@ def _gradient_of_choice(op: Operation, grad: Any, chosen: Any) -> Any:
 @Maximum.gradient
 def _(op: Operation, grad: Any) -> Any:
     x, y = op.inputs
-    return _gradient_of_choice(op, grad, x >= y)  # type: ignore[operator]
+    return _gradient_of_choice(op, grad, x >= y)
 
 
 @Minimum.gradient
 def _(op: Operation, grad: Any) -> Any:
     x, y = op.inputs
-    return _gradient_of_choice(op, grad, x <= y)  # type: ignore[operator]
+    return _gradient_of_choice(op, grad, x <= y)
 
 
 def maximum(x: Any, y: Any, name: str | None = None) -> Tensor:

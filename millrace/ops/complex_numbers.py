@@ -146,7 +146,7 @@ def angle(input: Any, name: str | None = None) -> Tensor:
         x = convert_to_tensor(input, name="input")
         if x.dtype.is_complex:
             return Angle(x, Tout=_real_type(x), name=scope)
-        is_negative = x < convert_to_tensor(0, x.dtype.base_dtype)  # type: ignore[operator]
+        is_negative = x < convert_to_tensor(0, x.dtype.base_dtype)
         return array.where(is_negative, np.pi * array.ones_like(x), array.zeros_like(x))
 
 

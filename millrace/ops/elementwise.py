@@ -19,7 +19,7 @@ from millrace.graph.registry import NO_GRADIENT
 from millrace.graph.shape_inference import merged, unchanged
 from millrace.graph.slices import IndexedSlices, SparseTensor
 from millrace.graph.tensor import Tensor
-from millrace.ops import activation, arithmetic, array, complex_numbers
+from millrace.ops import activation, arithmetic, array, cast, complex_numbers
 from millrace.ops.xla import jnp, lax
 
 __all__ = [
@@ -117,6 +117,10 @@ def _(op: Operation, grad: Any) -> Any:
 
 def sign(x: Any, name: str | None = None) -> Any:
     """-1, 0 or 1; for complex numbers x / |x|."""
+    x = x if isinstance(x, SparseTensor) else convert_to_tensor(x, name="x")
+    if x.dtype.is_complex and isinstance(x, Tensor):
+        size = cast.cast(complex_numbers.modulus(x), x.dtype.base_dtype)
+        return arithmetic.DivNoNan(x, size, name=name)
     return on_values(x, lambda values: Sign(values, name=name))
 
 

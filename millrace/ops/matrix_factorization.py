@@ -37,8 +37,8 @@ from millrace.ops.xla import jax, jnp, lax
 
 __all__ = [
     "cholesky", "cholesky_solve", "matrix_determinant", "matrix_inverse", "matrix_solve",
-    "matrix_solve_ls", "matrix_triangular_solve", "qr", "self_adjoint_eig",
-    "self_adjoint_eigvals", "svd",
+    "matrix_solve_ls", "matrix_square_root", "matrix_triangular_solve", "qr",
+    "self_adjoint_eig", "self_adjoint_eigvals", "svd",
 ]  # fmt: skip
 
 _TYPES = "{float64, float32, float16, complex64, complex128}"
@@ -85,6 +85,18 @@ def _solution_shape(c: ShapeContext) -> TensorShape:
         raise ValueError(f"Dimensions must be equal, but are {left[1]} and {right[1]}")
     rows = left[1] if left[1] is not None else right[1]
     return broadcast_shapes(left[0], right[0]).concatenate([rows, right[2]])
+
+
+def _system_shape(c: ShapeContext) -> TensorShape:
+    """As `_solution_shape`, but batches are the same on both sides: one tells the other."""
+    left, right = _square(c.shape(0)), _matrices(c.shape(1))
+    if left is None and right is not None:
+        return c.shape(1)
+    if left is not None and right is None:
+        return left[0].concatenate([left[1], None])
+    if left is not None and right is not None:
+        left[0].merge_with(right[0])
+    return _solution_shape(c)
 
 
 def _least_squares_shape(c: ShapeContext) -> TensorShape:
@@ -266,7 +278,7 @@ def _require_right_side(matrix: Any, rhs: Any) -> None:
 
 @op(
     f"MatrixSolve(matrix: T, rhs: T) -> output: T where adjoint: bool = false; T: {_TYPES}",
-    shape=_solution_shape,
+    shape=_system_shape,
 )
 def MatrixSolve(matrix: Any, rhs: Any, *, adjoint: bool, check: Any) -> Any:
     _require_right_side(matrix, rhs)
@@ -560,6 +572,36 @@ def MatrixExponential(input: Any) -> Any:
 def expm(input: Any, name: str | None = None) -> Tensor:
     """The exponential of square matrices."""
     return MatrixExponential(input, name=name or "matrix_exponential")
+
+
+@jax.custom_jvp
+def _square_root(matrix: Any) -> Any:
+    root = jax.scipy.linalg.sqrtm(matrix)
+    return root if jnp.iscomplexobj(matrix) else jnp.real(root)
+
+
+@_square_root.defjvp
+def _(primals: tuple[Any], tangents: tuple[Any]) -> tuple[Any, Any]:
+    # The differential solves the Sylvester equation S dS + dS S = dA.
+    root = _square_root(primals[0])
+    identity = jnp.eye(root.shape[0], dtype=root.dtype)
+    system = jnp.kron(root, identity) + jnp.kron(identity, root.T)
+    return root, jnp.linalg.solve(system, jnp.ravel(tangents[0])).reshape(root.shape)
+
+
+@op(
+    f"MatrixSquareRoot(input: T) -> output: T where T: {_TYPES}",
+    shape=_square_shape,
+    gradient=JAX_GRADIENT,
+)
+def MatrixSquareRoot(input: Any) -> Any:
+    _require_square(input)
+    return jnp.vectorize(_square_root, signature="(n,n)->(n,n)")(_single(input))
+
+
+def matrix_square_root(input: Any, name: str | None = None) -> Tensor:
+    """Square matrices whose product with themselves is the input."""
+    return MatrixSquareRoot(input, name=name)
 
 
 def _epsilon(x: Tensor) -> float:

@@ -111,7 +111,7 @@ def erfcinv(x: Any, name: str | None = None) -> Tensor:
     """The inverse of `erfc`."""
     with name_scope(name, "erfcinv", [x]):
         point: Any = convert_to_tensor(x, name="start")
-        return -ndtri(0.5 * point) * math.sqrt(0.5)  # type: ignore[operator]
+        return -ndtri(0.5 * point) * math.sqrt(0.5)
 
 
 # -- Gamma and its relatives -------------------------------------------------------------
