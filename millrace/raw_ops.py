@@ -11,6 +11,21 @@ from millrace.graph import registry
 
 _functions: dict[str, Callable[..., Any]] = {}
 
+#: Arguments that have another name in Python than in the op's signature, as in TensorFlow.
+_AXES_OF_REDUCTIONS = dict.fromkeys(
+    ("All", "Any", "EuclideanNorm", "Max", "Mean", "Min", "Prod", "Sum"),
+    {"axis": "reduction_indices"},
+)
+_RENAMED: dict[str, dict[str, str]] = {
+    **_AXES_OF_REDUCTIONS,
+    "ExpandDims": {"axis": "dim"},
+    "Select": {"x": "t", "y": "e"},
+    "Split": {"axis": "split_dim"},
+    "SplitV": {"axis": "split_dim"},
+    "Squeeze": {"axis": "squeeze_dims"},
+    "Where": {"condition": "input"},
+}
+
 
 def __getattr__(name: str) -> Callable[..., Any]:
     definition = registry.find(name)
@@ -31,9 +46,10 @@ def __dir__() -> list[str]:
 def _function(definition: Any) -> Callable[..., Any]:
     fields = [output.name for output in definition.signature.outputs]
     returned: Any = namedtuple(definition.name, fields) if len(fields) > 1 else None
+    renamed = _RENAMED.get(definition.name, {})
 
     def build(**kwargs: Any) -> Any:
-        result = definition(**kwargs)
+        result = definition(**{renamed.get(key, key): value for key, value in kwargs.items()})
         return result if returned is None else returned(*result)
 
     build.__name__ = build.__qualname__ = definition.name
