@@ -240,7 +240,8 @@ class VariableScope:
             return default if value is None else value
 
         # An empty name means the scope's own: the trailing slash asks for exactly that.
-        full_name = f"{self._name}/{name}" if self._name else name
+        full_name = f"{self._name}/{name}" if self._name and name is not None else name
+        full_name = self._name if full_name is None else full_name
         if dtype is not None and initializer is not None and not callable(initializer):
             found = convert_to_tensor(initializer).dtype.base_dtype
             if found != dtypes.as_dtype(dtype).base_dtype:

@@ -80,6 +80,10 @@ class VariableUse:
         for node in nodes:
             for body in bodies_of(node):
                 self._scan(body.nodes, snapshots, in_body=True)
+                for edge in body.results:
+                    found = variable_of(edge) if is_variable_edge(edge) else None
+                    if found is not None and edge.dtype.name != "resource":
+                        self._note_read(found, in_body=True)
             places = node.definition.signature.input_slices(node.attrs)
             updates = {places[i] for i in node.definition.updates}
             overwrites = {places[i] for i in node.definition.overwrites}
