@@ -39,6 +39,9 @@ class Backend(Protocol):
     ) -> list[Any]:
         """Gives more feeds and waits for some of the fetches."""
 
+    def drop_tensor(self, handle: str) -> None:
+        """Forgets a tensor that the session keeps between steps."""
+
     def list_devices(self) -> list[Any]:
         """The devices."""
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from millrace.client.tensor_handle import TensorHandle
 from millrace.core.convert import feed_to_ndarray
 from millrace.graph.tensor import Tensor
 
@@ -47,6 +48,8 @@ class FeedConverter:
         return array
 
     def _convert(self, value: Any) -> np.ndarray:
+        if isinstance(value, TensorHandle):
+            value = value.eval()
         if isinstance(value, Tensor):
             raise TypeError(
                 "The value of a feed cannot be a tf.Tensor object. Acceptable feed values "

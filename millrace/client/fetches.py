@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from millrace.client.tensor_handle import HANDLE_OPS, TensorHandle
+from millrace.core import errors
 from millrace.graph.graph import Graph
 from millrace.graph.operation import Operation
 from millrace.graph.slices import (
@@ -50,8 +52,9 @@ class FetchMapper:
       targets: Unique fetched operations.
     """
 
-    def __init__(self, graph: Graph, fetches: Any) -> None:
+    def __init__(self, graph: Graph, fetches: Any, session: Any = None) -> None:
         self._graph = graph
+        self._session = session
         self.tensors: list[Tensor] = []
         self.targets: list[Operation] = []
         self._seen: set[Any] = set()
@@ -102,21 +105,26 @@ class FetchMapper:
                 f"Fetch argument {fetch!r} cannot be interpreted as a Tensor. ({text})"
             ) from None
         if not self._graph.is_fetchable(element):
-            raise ValueError(f"{element} has been marked as not fetchable.")
+            raise errors.InaccessibleTensorError(
+                f"Operation {element.name} has been marked as not fetchable."
+            )
         if element not in self._seen:
             self._seen.add(element)
             if isinstance(element, Tensor):
                 self.tensors.append(element)
             else:
                 self.targets.append(element)
-        if isinstance(element, Tensor):
-            return lambda r: r[element]
-        return lambda r: None
+        if not isinstance(element, Tensor):
+            return lambda r: None
+        if element.op.type in HANDLE_OPS:
+            session, dtype = self._session, element.op.inputs[0].dtype.base_dtype
+            return lambda r: TensorHandle(r[element], dtype, session)
+        return lambda r: r[element]
 
     def _sequence(self, fetch: Any) -> Rebuild:
         parts = [self._map(item) for item in fetch]
         kind = type(fetch)
-        if kind is list:
+        if isinstance(fetch, list):
             return lambda r: [p(r) for p in parts]
         if hasattr(fetch, "_fields"):
             return lambda r: kind(*(p(r) for p in parts))
@@ -174,6 +182,18 @@ def expand_feed(graph: Graph, key: Any, value: Any) -> list[tuple[Tensor, Any]]:
       TypeError: The key cannot denote a tensor.
       ValueError: The tensor is of another graph, or may not be fed.
     """
+    if isinstance(key, list | tuple):
+        values = list(value)
+        if len(values) != len(key):
+            raise ValueError(
+                f"Could not flatten dictionary. Key had {len(key)} elements, but value had "
+                f"{len(values)} elements. Key: {key}, value: {value}."
+            )
+        return [
+            pair
+            for part, item in zip(key, values, strict=True)
+            for pair in expand_feed(graph, part, item)
+        ]
     if isinstance(key, SparseTensor):
         parts = (key.indices, key.values, key.dense_shape)
         return list(zip(parts, tuple(value), strict=True))

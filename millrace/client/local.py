@@ -153,22 +153,26 @@ class LocalBackend:
                     tensor.op,
                     f"{tensor.name} was not a feed of partial_run_setup, or was fed before.",
                 )
-        elements: list[Tensor | Operation] = [*fetches, *targets]
-        for element in elements:
-            if element not in run.fetches and element not in run.targets:
-                raise errors.InvalidArgumentError(
-                    None,
-                    None,
-                    f"{element.name} was not a fetch of partial_run_setup.",
-                )
         for tensor, value in values.items():
             execution.provide(run.feeds.pop(tensor), value)
+        unfed = [tensor for tensor in fetches if tensor in run.feeds]
         stages = [plan.result_stages[run.fetches[t]] for t in fetches]
         stages += [plan.target_stages[run.targets[op]] for op in targets]
-        execution.wait(stages)
-        if execution.finished:
-            self._steps.discard(execution.step)
+        try:
+            reached = not unfed and execution.wait(stages)
+        finally:
+            if execution.finished:
+                self._steps.discard(execution.step)
+        if not reached:
+            names = ", ".join(tensor.name for tensor in run.feeds)
+            raise errors.InvalidArgumentError(
+                None, None, f"The fetches depend on tensors that are not fed yet, among {names}."
+            )
         return [host_value(execution.values[plan.result_slots[run.fetches[t]]]) for t in fetches]
+
+    def drop_tensor(self, handle: str) -> None:
+        """Forgets a tensor that `tf.get_session_handle` kept."""
+        self.state.tensors.pop(handle, None)
 
     def list_devices(self) -> list[DeviceAttributes]:
         """This process's devices."""

@@ -7,19 +7,23 @@ cached; a repeated `run` is a dictionary look-up, the feeds' conversion and the 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from millrace.client.backend import Backend, PreparedRun
 from millrace.client.feeds import FeedConverter
 from millrace.client.fetches import FetchMapper, cache_key, expand_feed
 from millrace.client.local import LocalBackend
+from millrace.core import errors
 from millrace.core.config import ConfigProto
 from millrace.graph import stacks
+from millrace.graph.convert import is_tensor_like
 from millrace.graph.defaults import get_default_graph
 from millrace.graph.graph import Graph
+from millrace.graph.operation import Operation
 from millrace.graph.tensor import Tensor
 
 _MAX_CACHED_RUNS = 1024
@@ -39,12 +43,11 @@ class _BoundRun:
 
 
 class _PartialRun:
-    """A partial run that was set up: what may still be fed and fetched."""
+    """A partial run that was set up: the backend's run, and what was not fetched yet."""
 
-    def __init__(self, run: Any, feeds: list[Tensor], fetches: list[Any]) -> None:
+    def __init__(self, run: Any, pending: set[Tensor | Operation]) -> None:
         self.run = run
-        self.feeds = feeds
-        self.fetches = fetches
+        self.pending = pending
 
 
 class BaseSession:
@@ -69,6 +72,7 @@ class BaseSession:
         self._runs: dict[Any, _BoundRun] = {}
         self._edit_count = graph._edit_count
         self._partial_runs: dict[str, _PartialRun] = {}
+        self._partial_run_count = itertools.count()
         self._backend: Backend = make_backend(self._target.decode(), graph, self._config)
 
     @property
@@ -158,14 +162,18 @@ class BaseSession:
                     for convert, value in zip(bound.converters, feed_dict.values(), strict=True)
                 ]
         pairs = self._feed_pairs(feed_dict)
-        mapper = FetchMapper(self._graph, fetches)
+        mapper = FetchMapper(self._graph, fetches, self)
         converters = [FeedConverter(tensor) for tensor, _ in pairs]
         values = [convert(value) for convert, (_, value) in zip(converters, pairs, strict=True)]
         prepared = self._backend.prepare(
             mapper.tensors, mapper.targets, [tensor for tensor, _ in pairs]
         )
         bound = _BoundRun(mapper, converters, prepared)
-        simple = not feed_dict or len(pairs) == len(feed_dict)
+        # The cached way converts the values as they stand, one for each key.
+        simple = not feed_dict or (
+            len(pairs) == len(feed_dict)
+            and all(isinstance(k, Tensor | str) or is_tensor_like(k) for k in feed_dict)
+        )
         if key is not None and simple:
             if len(self._runs) >= _MAX_CACHED_RUNS:
                 self._runs.clear()
@@ -173,19 +181,17 @@ class BaseSession:
         return bound, values
 
     def _feed_pairs(self, feed_dict: Any) -> list[tuple[Tensor, Any]]:
-        pairs: list[tuple[Tensor, Any]] = []
-        for key, value in (feed_dict or {}).items():
-            if isinstance(key, list | tuple):
-                for part, item in zip(key, value, strict=True):
-                    pairs.extend(expand_feed(self._graph, part, item))
-            else:
-                pairs.extend(expand_feed(self._graph, key, value))
-        seen: set[Tensor] = set()
-        for tensor, _ in pairs:
-            if tensor in seen:
-                raise ValueError(f"{tensor.name} is fed twice")
-            seen.add(tensor)
-        return pairs
+        if feed_dict is None:
+            return []
+        if not isinstance(feed_dict, Mapping):
+            raise TypeError(
+                f"feed_dict must be a dictionary of values by tensor, not {type(feed_dict)}"
+            )
+        # A tensor that is fed under two names has the last of the values.
+        pairs: dict[Tensor, Any] = {}
+        for key, value in feed_dict.items():
+            pairs.update(expand_feed(self._graph, key, value))
+        return list(pairs.items())
 
     def partial_run_setup(self, fetches: Any, feeds: Any = None) -> str:
         """Prepares a step whose feeds and fetches come in several parts.
@@ -198,26 +204,52 @@ class BaseSession:
           A handle for `partial_run`.
         """
         self._check_usable()
-        mapper = FetchMapper(self._graph, fetches)
+        mapper = FetchMapper(self._graph, fetches, self)
         tensors = [
             tensor for feed in feeds or () for tensor, _ in expand_feed(self._graph, feed, None)
         ]
+        if not mapper.tensors and not mapper.targets:
+            raise errors.InvalidArgumentError(
+                None, None, "Must specify at least one target to fetch or execute."
+            )
         run = self._backend.partial_run_setup(mapper.tensors, mapper.targets, tensors)
-        handle = f"partial_run_{len(self._partial_runs)}"
-        self._partial_runs[handle] = _PartialRun(run, tensors, [*mapper.tensors, *mapper.targets])
+        with self._lock:
+            handle = f"partial_run_{next(self._partial_run_count)}"
+            self._partial_runs[handle] = _PartialRun(run, {*mapper.tensors, *mapper.targets})
         return handle
 
     def partial_run(self, handle: str, fetches: Any, feed_dict: Any = None) -> Any:
         """Continues a step that `partial_run_setup` prepared."""
         self._check_usable()
-        if handle not in self._partial_runs:
-            raise ValueError(f"{handle!r} is no handle from partial_run_setup")
-        partial = self._partial_runs[handle]
-        mapper = FetchMapper(self._graph, fetches)
+        partial = self._partial_runs.get(handle)
+        if partial is None:
+            raise errors.InvalidArgumentError(
+                None,
+                None,
+                f"{handle!r} is no handle of a partial run that is under way: call "
+                "partial_run_setup first.",
+            )
+        mapper = FetchMapper(self._graph, fetches, self)
+        asked: list[Tensor | Operation] = [*mapper.tensors, *mapper.targets]
+        for element in asked:
+            if element not in partial.pending:
+                raise errors.InvalidArgumentError(
+                    None,
+                    None,
+                    f"{element.name} was not a fetch of partial_run_setup, or was fetched before.",
+                )
         pairs = self._feed_pairs(feed_dict)
         values = {tensor: FeedConverter(tensor)(value) for tensor, value in pairs}
         results = self._backend.partial_run(partial.run, mapper.tensors, mapper.targets, values)
+        partial.pending.difference_update(asked)
+        if not partial.pending:
+            self._partial_runs.pop(handle, None)
         return mapper.rebuild(results)
+
+    def _drop_tensor(self, handle: str) -> None:
+        """Forgets a tensor that `tf.get_session_handle` kept; its last TensorHandle is gone."""
+        if not self._closed:
+            self._backend.drop_tensor(handle)
 
     def make_callable(
         self, fetches: Any, feed_list: Sequence[Any] | None = None, accept_options: bool = False
@@ -235,7 +267,7 @@ class BaseSession:
         tensors: list[Tensor] = []
         for feed in feed_list or ():
             tensors.extend(tensor for tensor, _ in expand_feed(self._graph, feed, None))
-        mapper = FetchMapper(self._graph, fetches)
+        mapper = FetchMapper(self._graph, fetches, self)
         converters = [FeedConverter(tensor) for tensor in tensors]
         prepared = self._backend.prepare(mapper.tensors, mapper.targets, tensors)
 
@@ -298,11 +330,9 @@ class InteractiveSession(BaseSession):
             )
         InteractiveSession._count += 1
         self._stack = contextlib.ExitStack()
-        stacks.sessions.enforce_nesting = False
-        self._stack.enter_context(self.as_default())
+        self._stack.enter_context(stacks.sessions.push(self, loose=True))
         if graph is not None:
-            stacks.graphs.enforce_nesting = False
-            self._stack.enter_context(graph.as_default())
+            self._stack.enter_context(stacks.graphs.push(graph, loose=True))
 
     def close(self) -> None:
         """Ends the session and stops being the default."""

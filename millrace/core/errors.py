@@ -106,6 +106,8 @@ class OpError(Exception):
     @property
     def node_def(self) -> Any:
         """The NodeDef of the op that failed, or None."""
+        if self._node_def is None and self._op is not None:
+            return self._op.node_def
         return self._node_def
 
     def __str__(self) -> str:

@@ -14,8 +14,8 @@ class DefaultStack(threading.local):
     def __init__(self) -> None:
         super().__init__()
         self.items: list[Any] = []
-        #: Whether leaving out of order is an error.
-        self.enforce_nesting = True
+        #: For each item whether it may be left out of order, and others before it.
+        self._loose: list[bool] = []
 
     def get(self) -> Any:
         """The innermost default, or None."""
@@ -23,24 +23,33 @@ class DefaultStack(threading.local):
 
     def reset(self) -> None:
         """Forgets every default of this thread."""
-        self.items = []
+        self.items, self._loose = [], []
 
     @contextlib.contextmanager
-    def push(self, item: Any) -> Iterator[Any]:
-        """Makes `item` the default inside the ``with`` block."""
+    def push(self, item: Any, *, loose: bool = False) -> Iterator[Any]:
+        """Makes `item` the default inside the ``with`` block.
+
+        Args:
+          item: The new default.
+          loose: Whether it may stop being the default at any time, as an interactive session
+            does when it is closed. Others must be left in the reverse order of entering.
+        """
         self.items.append(item)
+        self._loose.append(loose)
         try:
             yield item
         finally:
-            if self.items:
-                if self.enforce_nesting:
-                    if self.items[-1] is not item:
-                        raise AssertionError(
-                            f"Nesting violated for default stack of {type(item)} objects"
-                        )
-                    self.items.pop()
-                elif item in self.items:
-                    self.items.remove(item)
+            self._remove(item)
+
+    def _remove(self, item: Any) -> None:
+        for place in reversed(range(len(self.items))):
+            if self.items[place] is item:
+                if not self._loose[place] and not all(self._loose[place + 1 :]):
+                    raise AssertionError(
+                        f"Nesting violated for default stack of {type(item)} objects"
+                    )
+                del self.items[place], self._loose[place]
+                return
 
 
 graphs = DefaultStack()

@@ -167,8 +167,11 @@ class Execution:
                 )
             )
 
-    def wait(self, stages: Sequence[int | None] | None = None) -> None:
+    def wait(self, stages: Sequence[int | None] | None = None) -> bool:
         """Runs until all (or the given) stages are done.
+
+        Returns:
+          False when the given stages cannot go on without arguments that are missing.
 
         Raises:
           DeadlineExceededError: The step's deadline passed.
@@ -180,13 +183,11 @@ class Execution:
                 raise self._error
             if stages is None:
                 if self._remaining == 0:
-                    return
+                    return True
             elif all(i is None or self._done[i] for i in stages):
-                return
+                return True
             elif not self._pending:
-                raise errors.InvalidArgumentError(
-                    None, None, "Must feed the tensors that the fetches depend on first."
-                )
+                return False
             self._wait_for_arrival()
 
     def _wait_for_arrival(self) -> None:
