@@ -135,8 +135,8 @@ def test_outputs_have_tensorflows_names_and_op_types(item: Case) -> None:
     ours = node_names(build(_module(), item, arrays_of(item), "known"))
     found = []
     for path, (name, op_type) in expected.items():
-        if op_type in ("Merge", "Exit"):
-            continue  # Millrace builds If and While, which also lower to XLA.
+        if op_type in ("Merge", "Exit", "IdentityN"):
+            continue  # Millrace builds If and While; custom gradients need no IdentityN there.
         mine, my_type = ours.get(path, ["nothing", ""])
         scope, separator, _ = name.partition("/")
         if separator and re.split("[/:]", mine)[0] != scope:
