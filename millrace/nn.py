@@ -1,5 +1,6 @@
 """``tf.nn``: what neural networks are built from. Re-exports only."""
 
+from millrace import rnn_cell
 from millrace.ops.activation import (
     crelu,
     elu,
@@ -101,6 +102,7 @@ from millrace.ops.pooling import (
     pool,
 )
 from millrace.ops.sampled_losses import nce_loss, sampled_softmax_loss
+from millrace.ops.rnn import bidirectional_dynamic_rnn, dynamic_rnn, static_rnn
 from millrace.ops.softmax import log_softmax, softmax
 
 __all__ = [

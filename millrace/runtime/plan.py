@@ -34,6 +34,7 @@ from millrace.passes.node import (
     Program,
     is_array_handle,
     is_variable_edge,
+    names_variable,
     variable_of,
 )
 from millrace.runtime.compiled_stage import (
@@ -83,6 +84,8 @@ def can_compile(node: Node, folded: dict[Edge, bool]) -> bool:
         if base in _NOT_IN_XLA and not (node.type == "Assert" and _is_short_constant(edge)):
             return False
     for i, dtype in enumerate(node.output_types):
+        if node.type in LOOPS and names_variable(node.inputs[i]):
+            continue  # a handle goes through a loop unchanged
         name = dtype.base_dtype.name
         if name in _NOT_IN_XLA and not (
             name == "resource"
