@@ -128,7 +128,7 @@ class Queue(Guarded[QueueState]):
         for i, (dtype, shape) in enumerate(zip(self.types, self.shapes, strict=True)):
             values = [element[i] for element in elements]
             if self._pads and not shape.is_fully_defined():
-                result.append(_padded(values, dtype, len(shape.as_list())))
+                result.append(_padded(values, dtype, shape.as_list()))
                 continue
             sizes: Any = tuple(shape.as_list())
             batch = np.empty((len(values), *sizes), _numpy_type(dtype))
@@ -181,8 +181,11 @@ def _numpy_type(dtype: DType) -> Any:
     return object if dtype == dtypes.string else dtype.as_numpy_dtype
 
 
-def _padded(values: list[Any], dtype: DType, rank: int) -> Any:
-    sizes = tuple(max((np.shape(v)[i] for v in values), default=0) for i in range(rank))
+def _padded(values: list[Any], dtype: DType, stated: list[int | None]) -> Any:
+    sizes = tuple(
+        max((np.shape(value)[i] for value in values), default=0) if size is None else size
+        for i, size in enumerate(stated)
+    )
     batch = np.zeros((len(values), *sizes), _numpy_type(dtype))
     if dtype == dtypes.string:
         batch[...] = b""

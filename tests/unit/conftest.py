@@ -1,0 +1,66 @@
+"""What tests of steps that wait share: background calls that must end, and waiting for a state."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+SECONDS = 20.0
+
+
+class BackgroundCall:
+    """A call in a thread of its own; `result` waits for it and returns or raises its outcome."""
+
+    def __init__(self, call: Callable[[], Any]) -> None:
+        self._call = call
+        self._value: Any = None
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._value = self._call()
+        except BaseException as error:
+            self._error = error
+
+    @property
+    def is_running(self) -> bool:
+        return self._thread.is_alive()
+
+    def result(self) -> Any:
+        self._thread.join(SECONDS)
+        assert not self._thread.is_alive(), "the background call did not end"
+        if self._error is not None:
+            raise self._error
+        return self._value
+
+
+@pytest.fixture
+def background() -> Iterator[Callable[[Callable[[], Any]], BackgroundCall]]:
+    """Starts calls in threads, and fails the test if one of them does not end."""
+    calls: list[BackgroundCall] = []
+
+    def start(call: Callable[[], Any]) -> BackgroundCall:
+        calls.append(BackgroundCall(call))
+        return calls[-1]
+
+    yield start
+    for call in calls:
+        call._thread.join(SECONDS)
+    assert not any(call.is_running for call in calls), "a background call did not end"
+
+
+@pytest.fixture
+def until() -> Callable[[Callable[[], Any]], None]:
+    """Waits, with a deadline, until a condition holds."""
+
+    def wait(condition: Callable[[], Any]) -> None:
+        deadline = time.monotonic() + SECONDS
+        while not condition():
+            assert time.monotonic() < deadline, "the condition did not come to hold"
+            time.sleep(0.002)
+
+    return wait
