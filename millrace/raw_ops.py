@@ -12,12 +12,11 @@ from millrace.graph import registry
 _functions: dict[str, Callable[..., Any]] = {}
 
 #: Arguments that have another name in Python than in the op's signature, as in TensorFlow.
-_AXES_OF_REDUCTIONS = dict.fromkeys(
-    ("All", "Any", "EuclideanNorm", "Max", "Mean", "Min", "Prod", "Sum"),
-    {"axis": "reduction_indices"},
-)
 _RENAMED: dict[str, dict[str, str]] = {
-    **_AXES_OF_REDUCTIONS,
+    **{
+        name: {"axis": "reduction_indices"}
+        for name in ("All", "Any", "EuclideanNorm", "Max", "Mean", "Min", "Prod", "Sum")
+    },
     "ExpandDims": {"axis": "dim"},
     "Select": {"x": "t", "y": "e"},
     "Split": {"axis": "split_dim"},
