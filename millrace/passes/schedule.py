@@ -91,19 +91,28 @@ def topological_order(nodes: Iterable[Node]) -> list[Node]:
 
 def is_folded(edge: Edge, known: dict[Edge, bool]) -> bool:
     """Whether a value is known once the shapes of all tensors are: while tracing."""
-    found = known.get(edge)
-    if found is not None:
-        return found
-    node = edge.node
-    definition = node.definition
-    if node.type == "Const" or node.type in SHAPE_QUERIES:
-        result = True
-    elif definition.is_foldable and "rng" not in definition.specials and node.inputs:
-        result = all(is_folded(source, known) for source in node.inputs)
-    else:
-        result = False
-    known[edge] = result
-    return result
+    pending = [edge]  # Not by recursion: a chain may be longer than Python's stack.
+    while pending:
+        current = pending[-1]
+        if current in known:
+            pending.pop()
+            continue
+        node = current.node
+        if node.type == "Const" or node.type in SHAPE_QUERIES:
+            known[current] = True
+        elif not (_folds(node) and node.inputs):
+            known[current] = False
+        elif any(known.get(source) is False for source in node.inputs):
+            known[current] = False
+        elif unknown := [source for source in node.inputs if source not in known]:
+            pending.append(unknown[0])
+        else:
+            known[current] = True
+    return known[edge]
+
+
+def _folds(node: Node) -> bool:
+    return node.definition.is_foldable and "rng" not in node.definition.specials
 
 
 def stages(
@@ -133,7 +142,9 @@ def stages(
     folded: dict[Edge, bool] = {}
     is_compiled = {node: can_compile(node) for node in program.nodes}
     groups: dict[tuple[int, int], Stage] = {}
-    entries: list[tuple[int, int, int, Stage]] = []
+    #: (depth, whether host, how many blocking nodes it waits for, position, stage). A compiled
+    #: stage that reads another of the same depth waits for more than that one.
+    entries: list[tuple[int, int, int, int, Stage]] = []
     for position, node in enumerate(program.nodes):
         compiled = is_compiled[node]
         static = static_positions(node) if compiled else ()
@@ -164,16 +175,17 @@ def stages(
             stage = groups.get((mask, depth))
             if stage is None:
                 stage = groups[mask, depth] = Stage([], compiled=True)
-                entries.append((depth, 0, position, stage))
+                entries.append((depth, 0, mask.bit_count(), position, stage))
             stage.nodes.append(node)
         else:
             blocks = node.definition.kind == "blocking"
             if blocks:
                 mask |= 1 << bits
                 bits += 1
-            entries.append((depth, 1, position, Stage([node], compiled=False, blocking=blocks)))
+            stage = Stage([node], compiled=False, blocking=blocks)
+            entries.append((depth, 1, 0, position, stage))
         waits[node] = mask
-    entries.sort(key=lambda entry: entry[:3])
+    entries.sort(key=lambda entry: entry[:4])
     return [stage for *_, stage in entries]
 
 
