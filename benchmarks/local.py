@@ -38,9 +38,7 @@ def tensorflow_python(console: Console) -> str:
     if not (ENVIRONMENT / "ready").exists():
         console.print(f"Making {ENVIRONMENT} with tensorflow-cpu (once; a few minutes) …")
         venv.create(ENVIRONMENT, with_pip=True, clear=True)
-        subprocess.run(
-            [python, "-m", "pip", "install", "-q", "tensorflow-cpu==2.21.*"], check=True
-        )
+        subprocess.run([python, "-m", "pip", "install", "-q", "tensorflow-cpu==2.21.*"], check=True)
         (ENVIRONMENT / "ready").touch()
     return str(python)
 
@@ -99,7 +97,7 @@ def main() -> int:
             f"{least}",
             *texts,
         )
-        rows[workload] = {"ratio": ratio, "seconds": seconds, "loss": dict(zip(pythons, losses))}
+        rows[workload] = {"ratio": ratio, "seconds": seconds, "loss": dict(zip(pythons, losses, strict=True))}
     console.print(table)
     if not options.only:
         record = {

@@ -47,8 +47,12 @@ def mlp(tf):
     """The seed programs' MLP: 784-100-10, batch 100, Adam."""
     x = tf.placeholder(tf.float32, [None, 784])
     y_ = tf.placeholder(tf.float32, [None, 10])
-    hidden = tf.nn.relu(tf.nn.xw_plus_b(x, tf.Variable(weights([784, 100], 1)), tf.Variable(tf.zeros([100]))))
-    y = tf.nn.softmax(tf.nn.xw_plus_b(hidden, tf.Variable(weights([100, 10], 2)), tf.Variable(tf.zeros([10]))))
+    hidden = tf.nn.relu(
+        tf.nn.xw_plus_b(x, tf.Variable(weights([784, 100], 1)), tf.Variable(tf.zeros([100])))
+    )
+    y = tf.nn.softmax(
+        tf.nn.xw_plus_b(hidden, tf.Variable(weights([100, 10], 2)), tf.Variable(tf.zeros([10])))
+    )
     loss = -tf.reduce_sum(y_ * tf.log(tf.clip_by_value(y, 1e-10, 1.0)))
     step = tf.Variable(0, trainable=False)
     train = tf.train.AdamOptimizer(0.01).minimize(loss, global_step=step)
@@ -68,7 +72,9 @@ def cnn(tf):
         return tf.nn.max_pool(active, [1, 2, 2, 1], [1, 2, 2, 1], "SAME")
 
     flat = tf.reshape(layer(layer(image, [5, 5, 1, 32], 1), [5, 5, 32, 64], 2), [-1, 7 * 7 * 64])
-    dense = tf.nn.relu(tf.matmul(flat, tf.Variable(weights([3136, 1024], 3))) + tf.Variable(tf.zeros([1024])))
+    dense = tf.nn.relu(
+        tf.matmul(flat, tf.Variable(weights([3136, 1024], 3))) + tf.Variable(tf.zeros([1024]))
+    )
     logits = tf.matmul(dense, tf.Variable(weights([1024, 10], 4))) + tf.Variable(tf.zeros([10]))
     loss = tf.reduce_mean(tf.nn.softmax_cross_entropy_with_logits(labels=y_, logits=logits))
     train = tf.train.GradientDescentOptimizer(0.05).minimize(loss)
@@ -82,9 +88,7 @@ def train_seconds(tf, model, steps: int, spans: int) -> tuple[float, float]:
         x, y_, _, loss, fetches = model(tf)
         with tf.Session() as sess:
             sess.run(tf.global_variables_initializer())
-            feeds = [
-                {x: images[i : i + 100], y_: labels[i : i + 100]} for i in range(0, 5000, 100)
-            ]
+            feeds = [{x: images[i : i + 100], y_: labels[i : i + 100]} for i in range(0, 5000, 100)]
             for i in range(3):
                 sess.run(fetches, feeds[i])
             best, count = float("inf"), 3

@@ -1,4 +1,4 @@
-"""The whole story in a few seconds: a graph, a session, gradients, training, control flow, errors."""
+"""The whole story in seconds: a graph, a session, gradients, training, control flow, errors."""
 
 from __future__ import annotations
 

@@ -188,9 +188,7 @@ class Function:
             node.CopyFrom(op.node_def)
             del node.input[:]
             node.input.extend(reference(tensor) for tensor in op.inputs)
-            node.input.extend(
-                f"^{argument_names.get(c, c.name)}" for c in op.control_inputs
-            )
+            node.input.extend(f"^{argument_names.get(c, c.name)}" for c in op.control_inputs)
         return message
 
 
@@ -234,9 +232,7 @@ def from_function_def(graph: Graph, message: function_pb2.FunctionDef) -> Functi
     body = FuncGraph(message.signature.name, graph)
     values: dict[str, Tensor] = {}
     for arg in message.signature.input_arg:
-        values[arg.name] = body.add_argument(
-            dtypes.as_dtype(arg.type), TensorShape(None), arg.name
-        )
+        values[arg.name] = body.add_argument(dtypes.as_dtype(arg.type), TensorShape(None), arg.name)
     pending = list(message.node_def)
     while pending:
         waiting = []
@@ -258,9 +254,7 @@ def from_function_def(graph: Graph, message: function_pb2.FunctionDef) -> Functi
                 f"that nothing makes, among {list(waiting[0].input)}",
             )
         pending = waiting
-    outputs = [
-        values[_plain(message.ret[arg.name])] for arg in message.signature.output_arg
-    ]
+    outputs = [values[_plain(message.ret[arg.name])] for arg in message.signature.output_arg]
     controls = [body._ops[name] for name in message.control_ret.values()]
     return Function(body, outputs, controls)
 

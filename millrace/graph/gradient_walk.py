@@ -142,9 +142,7 @@ def zeros_like(tensor: Tensor) -> Tensor:
     return result
 
 
-def _initial_gradients(
-    ys: list[Any], grad_ys: Sequence[Any] | None, walk: _Walk
-) -> list[Any]:
+def _initial_gradients(ys: list[Any], grad_ys: Sequence[Any] | None, walk: _Walk) -> list[Any]:
     given = list(grad_ys) if grad_ys is not None else [None] * len(ys)
     if len(given) != len(ys):
         raise ValueError(f"Passed {len(given)} grad_ys for {len(ys)} ys")
@@ -424,8 +422,7 @@ def _concatenate_slices(parts: list[IndexedSlices]) -> IndexedSlices:
     indices = [p.indices for p in parts]
     if len(kinds) > 1:
         indices = [
-            i if i.dtype == dtypes.int64 else _build("Cast", i, DstT=dtypes.int64)
-            for i in indices
+            i if i.dtype == dtypes.int64 else _build("Cast", i, DstT=dtypes.int64) for i in indices
         ]
     shape = next((p.dense_shape for p in parts if p.dense_shape is not None), None)
     return IndexedSlices(values, _build("ConcatV2", indices, 0), shape)

@@ -15,13 +15,13 @@ import numpy as np
 from millrace.core import dtypes, nest
 from millrace.core.tensor_shape import TensorShape, as_shape
 from millrace.graph.convert import convert_to_tensor
-from millrace.graph.define import op
 from millrace.graph.defaults import (
     control_dependencies,
     device,
     get_default_graph,
     name_scope,
 )
+from millrace.graph.define import op
 from millrace.graph.function import FuncGraph, Function, add_function, unique_function_name
 from millrace.graph.operation import Operation
 from millrace.graph.registry import JAX_GRADIENT, NO_GRADIENT
@@ -75,8 +75,10 @@ def group(*inputs: Any, name: str | None = None, **kwargs: Any) -> Operation:
         by_device: dict[str, list[Any]] = {}
         for leaf in leaves:
             if not hasattr(leaf, "device"):
-                raise TypeError(f"'inputs' should be zero or more (nested) Tensors. Received "
-                                f"'{leaf}' with type '{type(leaf)}'.")
+                raise TypeError(
+                    f"'inputs' should be zero or more (nested) Tensors. Received "
+                    f"'{leaf}' with type '{type(leaf)}'."
+                )
             by_device.setdefault(leaf.device or "", []).append(leaf)
         if len(by_device) == 1:
             ((place, members),) = by_device.items()
@@ -96,15 +98,17 @@ def _group_on(place: str, members: list[Any], name: str) -> Operation:
 
 def with_dependencies(dependencies: Any, output_tensor: Any, name: str | None = None) -> Any:
     """`output_tensor`, available only after `dependencies` have run."""
-    with name_scope(name, "control_dependency", [*dependencies, output_tensor]) as scope:
-        with control_dependencies(dependencies):
-            if isinstance(output_tensor, IndexedSlices):
-                return IndexedSlices(
-                    array.identity(output_tensor.values),
-                    output_tensor.indices,
-                    output_tensor.dense_shape,
-                )
-            return array.identity(convert_to_tensor(output_tensor), name=scope)
+    with (
+        name_scope(name, "control_dependency", [*dependencies, output_tensor]) as scope,
+        control_dependencies(dependencies),
+    ):
+        if isinstance(output_tensor, IndexedSlices):
+            return IndexedSlices(
+                array.identity(output_tensor.values),
+                output_tensor.indices,
+                output_tensor.dense_shape,
+            )
+        return array.identity(convert_to_tensor(output_tensor), name=scope)
 
 
 def tuple(tensors: Any, name: str | None = None, control_inputs: Any = None) -> list[Any]:
@@ -220,16 +224,21 @@ def _merged_shapes(functions: list[Any], count: int) -> list[TensorShape]:
 
 
 def _if_kernel(
-    cond: Any, input: list[Any], *, then_branch: Any, else_branch: Any, rng: Any, invoke: Any, check: Any
+    cond: Any,
+    input: list[Any],
+    *,
+    then_branch: Any,
+    else_branch: Any,
+    rng: Any,
+    invoke: Any,
+    check: Any,
 ) -> list[Any]:
     pred = loop_lowering.as_predicate(cond)
     if isinstance(pred, bool):
         outputs, ok = invoke(then_branch if pred else else_branch, input, rng)
         check(ok, invoke.complaint())
         return list(outputs)
-    outputs, ok = loop_lowering.conditional(
-        pred, [else_branch, then_branch], input, rng, invoke
-    )
+    outputs, ok = loop_lowering.conditional(pred, [else_branch, then_branch], input, rng, invoke)
     check(ok, invoke.complaint())
     return outputs
 
@@ -304,11 +313,12 @@ def _check_same_outputs(branches: list[_Branch]) -> None:
             nest.assert_same_structure(first.structure, other.structure, check_types=False)
         except (ValueError, TypeError) as error:
             raise type(error)(
-                "Incompatible return types of true_fn and false_fn: "
-                f"{error}"
+                f"Incompatible return types of true_fn and false_fn: {error}"
             ) from None
         a, b = first.leaves, other.leaves
-        if [type(k) for k in a.kinds] != [type(k) for k in b.kinds] or len(a.tensors) != len(b.tensors):
+        if [type(k) for k in a.kinds] != [type(k) for k in b.kinds] or len(a.tensors) != len(
+            b.tensors
+        ):
             raise TypeError(
                 "Incompatible return types of true_fn and false_fn: "
                 f"{a.describe()} and {b.describe()}"
@@ -350,7 +360,10 @@ StatelessCase = op(f"StatelessCase{_CASE}", shape=_case_shapes, gradient=JAX_GRA
 
 
 def switch_case(
-    branch_index: Any, branch_fns: Any, default: Callable[[], Any] | None = None, name: str = "switch_case"
+    branch_index: Any,
+    branch_fns: Any,
+    default: Callable[[], Any] | None = None,
+    name: str = "switch_case",
 ) -> Any:
     """The result of the branch with the given number, or of the default (else the last)."""
     pairs = list(branch_fns.items()) if isinstance(branch_fns, dict) else list(branch_fns)
@@ -448,16 +461,21 @@ def _case_assertions(pairs: list[Any], default: Any, exclusive: bool) -> list[An
             found.append(
                 assertion.Assert(
                     held < 2,
-                    [f"Input error: exclusive=True: more than 1 conditions ({names}) evaluated "
-                     "as True:", array.stack(preds)],
+                    [
+                        f"Input error: exclusive=True: more than 1 conditions ({names}) evaluated "
+                        "as True:",
+                        array.stack(preds),
+                    ],
                 )
             )
         if default is None:
             found.append(
                 assertion.Assert(
                     held > 0,
-                    [f"Input error: None of the conditions ({names}) evaluated as True:",
-                     array.stack(preds)],
+                    [
+                        f"Input error: None of the conditions ({names}) evaluated as True:",
+                        array.stack(preds),
+                    ],
                 )
             )
     return found
@@ -530,7 +548,13 @@ def while_loop(
     with name_scope(name, "while", []) as scope:
         if maximum_iterations is not None:
             return _bounded_loop(
-                cond, body, variables, shape_invariants, maximum_iterations, back_prop, scope,
+                cond,
+                body,
+                variables,
+                shape_invariants,
+                maximum_iterations,
+                back_prop,
+                scope,
                 return_same_structure,
             )
         loop = _Loop(cond, body, variables, shape_invariants)
@@ -541,8 +565,14 @@ def while_loop(
 
 
 def _bounded_loop(
-    cond: Any, body: Any, variables: Any, invariants: Any, limit: Any, back_prop: bool,
-    scope: str, keep_list: bool,
+    cond: Any,
+    body: Any,
+    variables: Any,
+    invariants: Any,
+    limit: Any,
+    back_prop: bool,
+    scope: str,
+    keep_list: bool,
 ) -> Any:
     limit = convert_to_tensor(limit, name="maximum_iterations")
     if limit.shape.ndims not in (None, 0):
@@ -556,9 +586,7 @@ def _bounded_loop(
 
     def bounded_body(i: Any, values: Any) -> Any:
         result = body(*values)
-        if len(original) == 1 and not (
-            isinstance(result, list | _Tuple) and len(result) == 1
-        ):
+        if len(original) == 1 and not (isinstance(result, list | _Tuple) and len(result) == 1):
             result = [result]
         packed = list(result) if isinstance(result, list | _Tuple) else [result]
         return i + 1, nest.pack_sequence_as(original, nest.flatten(packed))
@@ -692,9 +720,11 @@ def nest_shapes(invariants: Any) -> list[Any]:
     """The shapes in a structure of shapes (TensorShapes and lists of sizes are leaves)."""
     if isinstance(invariants, TensorShape) or invariants is None:
         return [invariants]
-    if isinstance(invariants, list | _Tuple) and all(
-        isinstance(d, int | np.integer) or d is None for d in invariants
-    ) and invariants:
+    if (
+        isinstance(invariants, list | _Tuple)
+        and all(isinstance(d, int | np.integer) or d is None for d in invariants)
+        and invariants
+    ):
         return [as_shape(invariants)]
     if isinstance(invariants, dict):
         return [s for key in sorted(invariants) for s in nest_shapes(invariants[key])]

@@ -60,9 +60,9 @@ def _merge(inputs: list[Any], *, xp: Any) -> Any:
     raise AssertionError("run by the interpreter")
 
 
-Merge = op(
-    "Merge(inputs: N*T) -> (output: T, value_index: int32)", shape=_merge_shapes, host=True
-)(_merge)
+Merge = op("Merge(inputs: N*T) -> (output: T, value_index: int32)", shape=_merge_shapes, host=True)(
+    _merge
+)
 RefMerge = op(
     "RefMerge(inputs: ref(N*T)) -> (output: ref(T), value_index: int32)",
     shape=_merge_shapes,
@@ -170,8 +170,7 @@ class Stack:
 
 
 @op(
-    "StackV2(max_size: int32) -> handle: resource where elem_type: type; "
-    'stack_name: string = ""',
+    'StackV2(max_size: int32) -> handle: resource where elem_type: type; stack_name: string = ""',
     shape=scalars,
     gradient=NO_GRADIENT,
     host=True,
@@ -209,9 +208,7 @@ def StackPopV2(handle: Any) -> Any:
     return handle[()].pop()
 
 
-@op(
-    "StackCloseV2(handle: resource)", shape=none, gradient=NO_GRADIENT, host=True, stateful=True
-)
+@op("StackCloseV2(handle: resource)", shape=none, gradient=NO_GRADIENT, host=True, stateful=True)
 def StackCloseV2(handle: Any) -> None:
     """Drops what is left."""
     handle[()].items.clear()

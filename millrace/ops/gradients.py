@@ -70,8 +70,7 @@ def gradients(
     wants_zero = getattr(unconnected_gradients, "value", unconnected_gradients) == "zero"
     if wants_zero:
         found = [
-            array_fill.zeros_like(x) if g is None else g
-            for g, x in zip(found, x_list, strict=True)
+            array_fill.zeros_like(x) if g is None else g for g, x in zip(found, x_list, strict=True)
         ]
     return found
 
@@ -99,9 +98,7 @@ def hessians(
             flat = array.reshape(first, [-1])
             count = array.size(flat)
 
-            def row(
-                i: Any, rows: Any, flat: Any = flat, x: Any = x
-            ) -> tuple[Any, Any]:
+            def row(i: Any, rows: Any, flat: Any = flat, x: Any = x) -> tuple[Any, Any]:
                 return i + 1, rows.write(i, gradients(flat[i], x, **options)[0])
 
             rows = tensor_array.TensorArray(dtype=x.dtype.base_dtype, size=count)
@@ -116,7 +113,9 @@ def hessians(
     return result
 
 
-def _densify(value: IndexedSlices, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Any:
+def _densify(
+    value: IndexedSlices, dtype: Any = None, name: str | None = None, as_ref: bool = False
+) -> Any:
     if dtype is not None and not dtypes.as_dtype(dtype).is_compatible_with(value.dtype):
         raise ValueError(
             f"Tensor conversion requested dtype {dtypes.as_dtype(dtype).name} for IndexedSlices "
@@ -124,8 +123,7 @@ def _densify(value: IndexedSlices, dtype: Any = None, name: str | None = None, a
         )
     if value.dense_shape is None:
         raise ValueError(
-            "Tensor conversion requested for IndexedSlices without dense_shape: "
-            f"{value}"
+            f"Tensor conversion requested for IndexedSlices without dense_shape: {value}"
         )
     rows = value.dense_shape[0]
     return segment.unsorted_segment_sum(value.values, value.indices, rows, name=name)

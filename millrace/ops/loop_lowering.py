@@ -61,17 +61,17 @@ def conditional(
         else:
             outputs, ok = lax.switch(index, runners, operands)
     except TypeError as error:
-        if "must have equal types" in str(error) or "same type structure" in str(error) or (
-            "branch" in str(error)
+        if (
+            "must have equal types" in str(error)
+            or "same type structure" in str(error)
+            or ("branch" in str(error))
         ):
             raise NotCompilable(str(error)) from error
         raise
     return outputs, ok
 
 
-def loop(
-    cond: Any, body: Any, values: list[Any], key: Any, invoke: Any
-) -> tuple[list[Any], Any]:
+def loop(cond: Any, body: Any, values: list[Any], key: Any, invoke: Any) -> tuple[list[Any], Any]:
     """A while loop: by Python, by `lax.scan` when its length is known, or `lax.while_loop`."""
     count = _fixed_length(cond, body, values, invoke)
     leaves = jax.tree.leaves([v for v in values if not _is_static(v)])
@@ -180,12 +180,15 @@ def _settled(start: list[Any], step: Any) -> list[Any]:
     shapes, _ = jax.eval_shape(lambda c: step(c, jnp.uint32(0)), carry)
     result = []
     for value, after in zip(carry, shapes, strict=True):
-        if isinstance(value, TensorArrayValue) and value.buffer is None:
-            if isinstance(after, TensorArrayValue) and after.buffer is not None:
-                base = jnp.zeros(after.buffer.shape, after.buffer.dtype)
-                for i, item in enumerate(value.items or ()):
-                    base = base if item is None else base.at[i].set(item)
-                value = TensorArrayValue(value.dtype, None, base, value.element_shape)
+        if (
+            isinstance(value, TensorArrayValue)
+            and value.buffer is None
+            and after.buffer is not None
+        ):
+            base = jnp.zeros(after.buffer.shape, after.buffer.dtype)
+            for i, item in enumerate(value.items or ()):
+                base = base if item is None else base.at[i].set(item)
+            value = TensorArrayValue(value.dtype, None, base, value.element_shape)
         result.append(value)
     return result
 
@@ -194,7 +197,5 @@ def _is_known(value: TensorArrayValue) -> bool:
     return value.buffer is not None or (
         value.items is not None
         and bool(value.items)
-        and (
-            value.element_shape is not None or any(item is not None for item in value.items)
-        )
+        and (value.element_shape is not None or any(item is not None for item in value.items))
     )

@@ -135,8 +135,7 @@ def _loop(
                 array_select.where(finished, array_fill.zeros_like(o), o) for o in flat_output
             ]
             flat_new = [
-                _carried(finished, old, new)
-                for old, new in zip(flat_state, flat_new, strict=True)
+                _carried(finished, old, new) for old, new in zip(flat_state, flat_new, strict=True)
             ]
         written = [a.write(time, o) for a, o in zip(arrays, flat_output, strict=True)]
         return time + 1, written, flat_new
@@ -220,9 +219,7 @@ def static_rnn(
             state = initial_state
         else:
             if dtype is None:
-                raise ValueError(
-                    "If no initial_state is provided, dtype must be specified"
-                )
+                raise ValueError("If no initial_state is provided, dtype must be specified")
             state = cell.zero_state(batch, dtype)
         outputs = []
         for time, value in enumerate(inputs):

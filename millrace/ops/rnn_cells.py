@@ -127,9 +127,12 @@ class RNNCell:
             ) as captured:
                 self._scope = captured
                 return self._run(inputs, state)
-        with variable_scope.variable_scope(
-            self._scope, reuse=self.built or self._reuse, auxiliary_name_scope=False
-        ), name_scope(self.name):
+        with (
+            variable_scope.variable_scope(
+                self._scope, reuse=self.built or self._reuse, auxiliary_name_scope=False
+            ),
+            name_scope(self.name),
+        ):
             return self._run(inputs, state)
 
     def _run(self, inputs: Any, state: Any) -> tuple[Any, Any]:
@@ -188,8 +191,8 @@ def _function(activation_: Any, default: Callable[..., Any]) -> Callable[..., An
     if activation_ is None:
         return default
     if isinstance(activation_, str):
-        return getattr(activation, activation_, None) or getattr(elementwise, activation_)  # type: ignore[no-any-return]
-    return activation_  # type: ignore[no-any-return]
+        return getattr(activation, activation_, None) or getattr(elementwise, activation_)
+    return activation_
 
 
 class BasicRNNCell(RNNCell):
@@ -217,9 +220,7 @@ class BasicRNNCell(RNNCell):
         """Makes kernel and bias."""
         depth = _depth(inputs_shape)
         self._kernel = self.add_variable("kernel", [depth + self._num_units, self._num_units])
-        self._bias = self.add_variable(
-            "bias", [self._num_units], initializers.zeros_initializer()
-        )
+        self._bias = self.add_variable("bias", [self._num_units], initializers.zeros_initializer())
 
     def call(self, inputs: Any, state: Any) -> tuple[Any, Any]:
         """One step."""

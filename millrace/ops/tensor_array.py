@@ -10,8 +10,8 @@ from millrace.core import dtypes
 from millrace.core.tensor_shape import TensorShape, as_shape, unknown_shape
 from millrace.graph.constant_value import constant_value
 from millrace.graph.convert import convert_to_tensor
-from millrace.graph.define import op
 from millrace.graph.defaults import colocate_with, name_scope
+from millrace.graph.define import op
 from millrace.graph.operation import Operation
 from millrace.graph.registry import JAX_GRADIENT, NO_GRADIENT
 from millrace.graph.shape_inference import ShapeContext, none, scalars, unknown
@@ -60,7 +60,9 @@ def TensorArrayV3(
     gradient=JAX_GRADIENT,
     stateful=True,
 )
-def TensorArrayWriteV3(handle: Any, index: Any, value: Any, flow_in: Any, *, xp: Any, node: Any) -> Any:
+def TensorArrayWriteV3(
+    handle: Any, index: Any, value: Any, flow_in: Any, *, xp: Any, node: Any
+) -> Any:
     """The array with one more element."""
     flow_in = _flow_of(handle, flow_in)
     _check_type(flow_in, value)
@@ -135,8 +137,10 @@ def TensorArrayGatherV3(
     stacked = flow_in.stacked(xp)
     if isinstance(indices, np.ndarray) and np.array_equal(indices, np.arange(stacked.shape[0])):
         return stacked
-    if isinstance(indices, np.ndarray) and indices.size and (
-        indices.min() < 0 or indices.max() >= stacked.shape[0]
+    if (
+        isinstance(indices, np.ndarray)
+        and indices.size
+        and (indices.min() < 0 or indices.max() >= stacked.shape[0])
     ):
         raise ValueError(
             f"Tried to read from index {indices.max()} but array size is: {stacked.shape[0]}"
@@ -151,7 +155,9 @@ def TensorArrayGatherV3(
     gradient=JAX_GRADIENT,
     stateful=True,
 )
-def TensorArrayScatterV3(handle: Any, indices: Any, value: Any, flow_in: Any, *, xp: Any, node: Any) -> Any:
+def TensorArrayScatterV3(
+    handle: Any, indices: Any, value: Any, flow_in: Any, *, xp: Any, node: Any
+) -> Any:
     """The array with the rows of `value` written at `indices`."""
     flow_in = _flow_of(handle, flow_in)
     blank = flow_in.items is not None and all(i is None for i in flow_in.items)
@@ -348,9 +354,8 @@ class TensorArray:
 
     def stack(self, name: str | None = None) -> Tensor:
         """All elements as one tensor."""
-        with colocate_with(self._handle):
-            with name_scope(name, "TensorArrayStack", [self._handle]):
-                return self.gather(numeric.range(0, self.size()))
+        with colocate_with(self._handle), name_scope(name, "TensorArrayStack", [self._handle]):
+            return self.gather(numeric.range(0, self.size()))
 
     def gather(self, indices: Any, name: str | None = None) -> Tensor:
         """Chosen elements as one tensor."""

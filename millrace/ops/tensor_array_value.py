@@ -174,9 +174,7 @@ class TensorArrayValue:
         if self.clears:
             self.cleared.add(position)
         if not 0 <= position < self.size:
-            raise ValueError(
-                f"Tried to read from index {position} but array size is: {self.size}"
-            )
+            raise ValueError(f"Tried to read from index {position} but array size is: {self.size}")
         if self.buffer is not None:
             return self.buffer[position]
         assert self.items is not None

@@ -11,9 +11,6 @@ from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any
 
-
-
-
 from millrace.core.dtypes import DType
 from millrace.core.tensor_shape import TensorShape
 from millrace.graph import registry
@@ -44,7 +41,7 @@ def _value_kind(tensor: Tensor) -> tuple[TensorShape, DType]:
 @op(
     "VectorJacobianProduct(inputs: [Tin], statics: [Tstatic], grads: [Tgrad]) -> outputs: [Tout] "
     "where op_type: string; wrt: list(int); static_positions: list(int) = []; "
-    "grad_outputs: list(int); Tout: list(type); forward_name: string = \"\"",
+    'grad_outputs: list(int); Tout: list(type); forward_name: string = ""',
     shape=_shapes,
     static=("statics",),
     gradient=JAX_GRADIENT,
@@ -131,9 +128,7 @@ def jax_gradient(forward: Operation, *grads: Any) -> list[Any]:
     static: list[int] = []
     for i in sorted(arguments):
         place = places[i]
-        static.extend(
-            range(place.start, place.stop) if isinstance(place, slice) else (place,)
-        )
+        static.extend(range(place.start, place.stop) if isinstance(place, slice) else (place,))
     dynamic = [i for i in range(len(forward.inputs)) if i not in set(static)]
     wrt = [k for k, i in enumerate(dynamic) if is_trainable(forward.inputs[i])]
     used = [

@@ -193,9 +193,7 @@ class _Collapser:
                         inputs[edge] = None
                 for control in node.controls:
                     if control not in inside:
-                        outer = (
-                            region_nodes[level[control]] if control in members else control
-                        )
+                        outer = region_nodes[level[control]] if control in members else control
                         controls[outer] = None
             region_node.inputs = [new_edge.get(edge, edge) for edge in inputs]
             region_node.attrs["Tin"] = [edge.dtype.base_dtype for edge in inputs]
@@ -205,15 +203,11 @@ class _Collapser:
         for node in kept:
             node.inputs = [new_edge.get(edge, edge) for edge in node.inputs]
             node.controls = list(
-                dict.fromkeys(
-                    region_nodes[level[c]] if c in members else c for c in node.controls
-                )
+                dict.fromkeys(region_nodes[level[c]] if c in members else c for c in node.controls)
             )
         program.nodes = [*kept, *region_nodes.values()]
         program.results = [new_edge.get(edge, edge) for edge in program.results]
-        program.targets = [
-            region_nodes[level[n]] if n in members else n for n in program.targets
-        ]
+        program.targets = [region_nodes[level[n]] if n in members else n for n in program.targets]
 
 
 def _frame_stacks(order: list[Node]) -> dict[Node, tuple[str, ...]]:

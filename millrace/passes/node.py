@@ -165,9 +165,7 @@ def is_variable_edge(edge: Edge) -> bool:
     update. So ``with tf.control_dependencies([update]): y = v * 2`` reads the new value, though
     the read op of `v` is older than the update.
     """
-    return names_variable(edge) or (
-        edge.node.type == "Identity" and variable_of(edge) is not None
-    )
+    return names_variable(edge) or (edge.node.type == "Identity" and variable_of(edge) is not None)
 
 
 class Program:

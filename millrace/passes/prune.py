@@ -67,5 +67,3 @@ def prune(
 
 def _is_fed(op: Operation, arguments: dict[Tensor, Edge]) -> bool:
     return op.type in ("Placeholder", "PlaceholderV2") and op.outputs[0] in arguments
-
-

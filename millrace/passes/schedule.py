@@ -100,9 +100,7 @@ def is_folded(edge: Edge, known: dict[Edge, bool]) -> bool:
         node = current.node
         if node.type == "Const" or node.type in SHAPE_QUERIES:
             known[current] = True
-        elif not (_folds(node) and node.inputs):
-            known[current] = False
-        elif any(known.get(source) is False for source in node.inputs):
+        elif not (_folds(node) and node.inputs) or any(known.get(source) is False for source in node.inputs):
             known[current] = False
         elif unknown := [source for source in node.inputs if source not in known]:
             pending.append(unknown[0])
@@ -203,7 +201,5 @@ def static_positions(node: Node) -> set[int]:
     places: list[Any] = definition.signature.input_slices(node.attrs)
     for i in arguments:
         place = places[i]
-        positions.update(
-            range(place.start, place.stop) if isinstance(place, slice) else (place,)
-        )
+        positions.update(range(place.start, place.stop) if isinstance(place, slice) else (place,))
     return positions

@@ -17,7 +17,13 @@ from millrace.core import errors
 from millrace.ops import philox
 from millrace.ops.loop_lowering import NotCompilable
 from millrace.ops.xla import jax, jnp
-from millrace.passes.function_body import bodies_of, functions_of, is_random, length_inputs, random_name
+from millrace.passes.function_body import (
+    bodies_of,
+    functions_of,
+    is_random,
+    length_inputs,
+    random_name,
+)
 from millrace.passes.node import Edge, Node, is_variable_edge, names_variable, variable_of
 from millrace.passes.schedule import SHAPE_QUERIES, static_positions
 from millrace.runtime.kernel_call import (
@@ -119,17 +125,17 @@ def _only_passes(node: Node) -> bool:
         return all(names_variable(edge) for edge in node.inputs if is_variable_edge(edge))
     if node.type == "Identity":
         return is_variable_edge(Edge(node, 0))
-    return bool(node.output_types) and all(
-        t._is_ref_dtype or t.name == "resource" for t in node.output_types
-    ) and not (node.definition.updates or node.definition.overwrites)
+    return (
+        bool(node.output_types)
+        and all(t._is_ref_dtype or t.name == "resource" for t in node.output_types)
+        and not (node.definition.updates or node.definition.overwrites)
+    )
 
 
 class CompiledStage:
     """One XLA call: values and variables in, values and variables out."""
 
-    def __init__(
-        self, nodes: list[Node], outputs: list[Edge], name: str = "stage"
-    ) -> None:
+    def __init__(self, nodes: list[Node], outputs: list[Edge], name: str = "stage") -> None:
         self.nodes = nodes
         self.outputs = outputs
         self.name = name
@@ -240,9 +246,7 @@ class CompiledStage:
 
     def _written_order(self, resources: ResourceStore) -> list[Node]:
         """Written variables in the order in which every stage takes their locks."""
-        self.variables.written.sort(
-            key=lambda v: resources.variable(*variable_key(v)).serial
-        )
+        self.variables.written.sort(key=lambda v: resources.variable(*variable_key(v)).serial)
         return self.variables.written
 
     def _values(self, slots: list[VariableSlot], variables: list[Node]) -> list[Any]:
@@ -271,9 +275,7 @@ class CompiledStage:
                 def check(ok: Any, message: Any, *values: Any) -> None:
                     if not isinstance(ok, jax.Array):
                         if not np.all(ok):
-                            raise ValueError(
-                                message(*values) if callable(message) else message
-                            )
+                            raise ValueError(message(*values) if callable(message) else message)
                         return
                     checks.append(_Check(node, message, len(values)))
                     oks.append(jnp.all(ok))
@@ -281,9 +283,7 @@ class CompiledStage:
 
                 return check
 
-            keys = {
-                node: random_key(node, counters[i]) for i, node in enumerate(self.random_nodes)
-            }
+            keys = {node: random_key(node, counters[i]) for i, node in enumerate(self.random_nodes)}
             services = Services(state, rng=keys.get, check=check_for, traced=True)
             run_nodes(self.nodes, env, services, self._snapshots)
             outputs = [env[edge] for edge in self.outputs]
@@ -349,9 +349,7 @@ def _static_edges(nodes: list[Node]) -> set[Edge]:
 
 
 def _is_embedded(edge: Edge) -> bool:
-    return (
-        edge.node.type == "Const" and edge.node.attrs["value"].nbytes <= MAX_EMBEDDED_BYTES
-    )
+    return edge.node.type == "Const" and edge.node.attrs["value"].nbytes <= MAX_EMBEDDED_BYTES
 
 
 def _has_checks(nodes: list[Node]) -> bool:

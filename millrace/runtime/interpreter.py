@@ -16,7 +16,15 @@ from typing import Any
 import numpy as np
 
 from millrace.ops.xla import jax
-from millrace.passes.frames import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES, Region, innermost_frames
+from millrace.passes.frames import (
+    ENTERS,
+    EXITS,
+    MERGES,
+    NEXT_ITERATIONS,
+    SWITCHES,
+    Region,
+    innermost_frames,
+)
 from millrace.passes.node import Edge, Node, variable_of
 from millrace.runtime.compiled_stage import random_key
 from millrace.runtime.deferred import Deferred
@@ -270,9 +278,7 @@ class _Interpretation:
             is_dead = value is DEAD if edge is not None else node_dead
             self._arrive(follower, edge is not None, is_dead, frame, number)
 
-    def _arrive(
-        self, node: Node, is_data: bool, is_dead: bool, frame: _Frame, number: int
-    ) -> None:
+    def _arrive(self, node: Node, is_data: bool, is_dead: bool, frame: _Frame, number: int) -> None:
         iteration = frame.iterations[number]
         if node not in iteration.waiting:
             iteration.waiting[node] = self._stage.counts[node]

@@ -18,7 +18,14 @@ from millrace.ops.loop_lowering import NotCompilable
 from millrace.ops.tensor_array_value import TensorArrayValue, elementwise
 from millrace.ops.xla import jax, jnp
 from millrace.passes.function_body import body_of, deciding_positions, functions_of, slice_of
-from millrace.passes.node import Edge, Node, is_array_handle, is_variable_edge, names_variable, variable_of
+from millrace.passes.node import (
+    Edge,
+    Node,
+    is_array_handle,
+    is_variable_edge,
+    names_variable,
+    variable_of,
+)
 from millrace.runtime.resources import ResourceStore, VariableSlot
 
 
@@ -122,7 +129,7 @@ class StoredState:
 
     def write(self, variable: Node, value: Any) -> None:
         """Replaces the value."""
-        is_string = getattr(value, "dtype", None) == object
+        is_string = isinstance(value, np.ndarray) and value.dtype.hasobject
         self.slot(variable).value = value if is_string else jnp.asarray(value)
 
 
@@ -350,9 +357,7 @@ def call(node: Node, inputs: list[Any], services: Services) -> list[Any]:
     keywords = {name: node.attrs[name] for name in definition.kernel_attrs}
     for special in definition.specials:
         keywords[special] = services.special(special, node, on_host)
-    arguments = [
-        inputs[place] for place in definition.signature.input_slices(node.attrs)
-    ]
+    arguments = [inputs[place] for place in definition.signature.input_slices(node.attrs)]
     try:
         if on_host and definition.runs_on_numpy:
             with np.errstate(all="ignore"):

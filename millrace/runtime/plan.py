@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-
 from millrace.core import errors
 from millrace.ops.tensor_array_value import TensorArrayValue
 from millrace.ops.xla import jax, jnp
@@ -162,9 +161,7 @@ class HostStage:
             edge.index for edge in self.outputs if edge.dtype._is_ref_dtype and edge in wanted
         ]
         self._written = VariableUse([node], frozenset()).written
-        self.inputs = [
-            edge for edge in dict.fromkeys(node.inputs) if not is_variable_edge(edge)
-        ]
+        self.inputs = [edge for edge in dict.fromkeys(node.inputs) if not is_variable_edge(edge)]
 
     @property
     def name(self) -> str:
@@ -237,9 +234,7 @@ class Plan:
         self.stage_outputs = [[self._slot(e) for e in stage.outputs] for stage in self.stages]
         self.result_slots = [self._slot(edge) for edge in program.results]
         self.slot_count = len(self._slots)
-        self.blocks = late_arguments or any(
-            not s.compiled and s.blocking for s in grouped
-        )
+        self.blocks = late_arguments or any(not s.compiled and s.blocking for s in grouped)
         self._link(program, late_arguments)
         self.compiled_count = sum(
             isinstance(s, CompiledStage) and not s.is_empty for s in self.stages
@@ -307,7 +302,9 @@ def host_value(value: Any) -> Any:
     """A result as a NumPy array of the caller's own; a scalar (or bytes) for rank 0."""
     if value is DEAD:
         raise errors.InvalidArgumentError(
-            None, None, "Retval[0] does not have value: the fetched tensor is in a branch that was not taken"
+            None,
+            None,
+            "Retval[0] does not have value: the fetched tensor is in a branch that was not taken",
         )
     if isinstance(value, TensorArrayValue):
         return np.float32(0)  # a flow, seen from outside, is just a number

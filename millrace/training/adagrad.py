@@ -179,9 +179,7 @@ class AdagradDAOptimizer(Optimizer):
     def _create_slots(self, var_list: Sequence[Any]) -> None:
         for var in var_list:
             self._zeros_slot(var, "gradient_accumulator", self._name)
-            make_constant_slot(
-                self, var, self._initial, "gradient_squared_accumulator", self._name
-            )
+            make_constant_slot(self, var, self._initial, "gradient_squared_accumulator", self._name)
 
     def _prepare(self) -> None:
         self._rate = convert_to_tensor(self._learning_rate, name="learning_rate")

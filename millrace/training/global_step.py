@@ -72,7 +72,9 @@ def assert_global_step(global_step_tensor: Any) -> None:
       TypeError: It is no variable or tensor, no integer, or no scalar.
     """
     if not (isinstance(global_step_tensor, Tensor) or hasattr(global_step_tensor, "initializer")):
-        raise TypeError(f'Existing "global_step" must be a Variable or Tensor: {global_step_tensor}.')
+        raise TypeError(
+            f'Existing "global_step" must be a Variable or Tensor: {global_step_tensor}.'
+        )
     if not global_step_tensor.dtype.base_dtype.is_integer:
         raise TypeError(
             f'Existing "global_step" does not have integer type: {global_step_tensor.dtype}'

@@ -48,7 +48,9 @@ class GradientDescentOptimizer(Optimizer):
     def _resource_apply_sparse_duplicate_indices(
         self, grad: Tensor, handle: Any, indices: Tensor
     ) -> Any:
-        return variable_slices.ResourceScatterAdd(handle.handle, indices, -grad * self._rate(handle))
+        return variable_slices.ResourceScatterAdd(
+            handle.handle, indices, -grad * self._rate(handle)
+        )
 
 
 class ProximalGradientDescentOptimizer(Optimizer):

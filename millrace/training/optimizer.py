@@ -148,9 +148,7 @@ class Optimizer:
         if gate_gradients == self.GATE_GRAPH:
             grads = control_flow.tuple(grads)
         pairs = list(zip(grads, var_list, strict=True))
-        self._check_types(
-            [v for g, v in pairs if g is not None and v.dtype != dtypes.resource]
-        )
+        self._check_types([v for g, v in pairs if g is not None and v.dtype != dtypes.resource])
         return pairs
 
     def apply_gradients(
@@ -184,8 +182,7 @@ class Optimizer:
         variables = [v for g, v in converted if g is not None]
         if not variables:
             raise ValueError(
-                "No gradients provided for any variable: "
-                f"{[str(v) for _, v in converted]}."
+                f"No gradients provided for any variable: {[str(v) for _, v in converted]}."
             )
         with init_scope():
             self._create_slots(variables)

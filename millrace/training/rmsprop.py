@@ -63,9 +63,7 @@ class RMSPropOptimizer(Optimizer):
         return [in_type_of(t, var) for t in self._tensors]
 
     def _apply_dense(self, grad: Tensor, var: Any) -> Any:
-        apply = (
-            training_ops.ApplyCenteredRMSProp if self._centered else training_ops.ApplyRMSProp
-        )
+        apply = training_ops.ApplyCenteredRMSProp if self._centered else training_ops.ApplyRMSProp
         return apply(
             var, *self._slots_of(var), *self._hypers(var), grad, use_locking=self._use_locking
         ).op

@@ -1,4 +1,4 @@
-"""Graphs with Switch, Merge, Enter, Exit, stacks and TensorArrays, as stock TensorFlow builds them."""
+"""Graphs with Switch, Merge, Enter, Exit, stacks and TensorArrays, built by real TensorFlow."""
 
 from __future__ import annotations
 
