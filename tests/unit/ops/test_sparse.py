@@ -341,3 +341,4 @@ def test_a_sparse_model_is_one_program():
             np.array(INDICES, np.int64), np.float32([1, 2, 3]), np.array([3, 4], np.int64)
         )
         assert session.run([loss, tf.gradients(loss, weights)[0]], {value: fed})[0] == 36
+        assert session._backend.xla_calls == 1

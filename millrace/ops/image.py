@@ -1,5 +1,0 @@
-"""To be written."""
-
-from __future__ import annotations
-
-__all__: list[str] = []
