@@ -9,6 +9,18 @@ from millrace.data.tfrecord import (
     TFRecordWriter,
     tf_record_iterator,
 )
+from millrace.ops.image_codec import (
+    decode_and_crop_jpeg,
+    decode_bmp,
+    decode_gif,
+    decode_image,
+    decode_jpeg,
+    decode_png,
+    encode_jpeg,
+    encode_png,
+    extract_jpeg_shape,
+    is_jpeg,
+)
 from millrace.ops.io import matching_files, read_file, write_file
 from millrace.ops.parsing import (
     FixedLenFeature,
