@@ -57,6 +57,7 @@ from millrace.graph.convert import (
     convert_to_tensor,
     register_tensor_conversion_function,
 )
+from millrace.graph.behavior import *
 from millrace.graph.defaults import (
     add_to_collection,
     add_to_collections,
@@ -96,13 +97,21 @@ from millrace.graph.tensor import Tensor
 from millrace.ops.accumulators import *
 from millrace.ops.arithmetic import *
 from millrace.ops.array import *
+from millrace.ops.array_blocks import *
+from millrace.ops.array_diag import *
 from millrace.ops.array_fill import *
 from millrace.ops.array_gather import *
 from millrace.ops.array_identity import *
 from millrace.ops.array_join import *
 from millrace.ops.array_layout import *
+from millrace.ops.array_order import *
+from millrace.ops.array_pad import *
+from millrace.ops.array_select import *
+from millrace.ops.array_sets import *
 from millrace.ops.array_shape import *
 from millrace.ops.array_slicing import *
+from millrace.ops.assertion import *
+from millrace.ops.barrier import *
 from millrace.ops.checks import *
 from millrace.ops.complex_numbers import *
 from millrace.ops.frames import *
@@ -110,8 +119,12 @@ from millrace.ops.cast import *
 from millrace.ops.clip import *
 from millrace.ops.comparison import *
 from millrace.ops.constant import *
+from millrace.ops.contraction import *
 from millrace.ops.control_flow import *
+from millrace.ops.counting import *
+from millrace.ops.cumulative import *
 from millrace.ops.elementwise import *
+from millrace.ops.fourier import *
 from millrace.ops.functional import *
 from millrace.ops.gradients import *
 from millrace.ops.initializers import *
@@ -119,6 +132,7 @@ from millrace.ops.io import *
 from millrace.ops.linear_algebra import *
 from millrace.ops.logging_ops import *
 from millrace.ops.lookup import *
+from millrace.ops.matrix_factorization import *
 from millrace.ops.numeric import *
 from millrace.ops.parsing import *
 from millrace.ops.partitioners import *
@@ -127,10 +141,58 @@ from millrace.ops.queues import *
 from millrace.ops.random import *
 from millrace.ops.reduction import *
 from millrace.ops.segment import *
+from millrace.ops.session_handles import *
 from millrace.ops.sparse import *
+from millrace.ops.sparse_arithmetic import *
+from millrace.ops.sparse_reduction import *
+from millrace.ops.sparse_rows import *
+from millrace.ops.sparse_serialization import *
+from millrace.ops.sparse_slicing import *
+from millrace.ops.sparse_segment import *
+from millrace.ops.special_functions import *
 from millrace.ops.staging import *
+from millrace.ops.string_conversion import *
 from millrace.ops.strings import *
+from millrace.ops.template import *
 from millrace.ops.tensor_array import *
 from millrace.ops.variable_scope import *
 from millrace.ops.variables import *
-from millrace import random
+from millrace import image, initializers, random, sets, sparse, strings
+from millrace import app
+from millrace import spectral
+from millrace import signal
+from millrace import math
+from millrace import linalg
+from millrace import dtypes
+from millrace import bitwise
+from millrace import compat
+from millrace import debugging
+from millrace import errors
+from millrace import flags
+from millrace import gfile
+from millrace import graph_util
+from millrace import io
+from millrace import logging
+from millrace import losses
+from millrace import lookup
+from millrace import nest
+from millrace import nn
+from millrace import python_io
+from millrace import queue
+from millrace import raw_ops
+from millrace import resource_loader
+from millrace import sysconfig
+from millrace import test
+from millrace import train
+from millrace import version
+from millrace.platform.version import COMPILER_VERSION, GIT_VERSION, __version__
+from millrace.platform.version import TENSORFLOW_VERSION as VERSION
+from millrace import summary
+from millrace.summary.builders import (
+    audio_summary,
+    histogram_summary,
+    image_summary,
+    merge_all_summaries,
+    merge_summary,
+    scalar_summary,
+)

@@ -62,3 +62,6 @@ from millrace.training.queue_runner import (
     start_queue_runners,
 )
 from millrace.training.write_graph import write_graph
+from millrace.summary.writer import FileWriter as SummaryWriter
+from millrace.summary.writer import FileWriterCache as SummaryWriterCache
+from millrace.summary.writer import summary_iterator

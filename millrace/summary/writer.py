@@ -1,0 +1,210 @@
+"""Event files: what TensorBoard reads.
+
+A file is a sequence of Event messages in TFRecord framing. Writing is done in the caller's
+thread, under a lock; it reaches the disk with `flush`, every `flush_secs`, and at `close`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from tensorboard.compat.proto import event_pb2, summary_pb2
+
+from millrace.core.config import GraphDef
+from millrace.data.tfrecord import TFRecordWriter, tf_record_iterator
+from millrace.graph.graph import Graph
+from millrace.platform import gfile
+
+
+class FileWriter:
+    """Writes summaries, graphs and run metadata for TensorBoard."""
+
+    _count = itertools.count()
+
+    def __init__(
+        self,
+        logdir: Any,
+        graph: Any = None,
+        max_queue: int = 10,
+        flush_secs: float = 120,
+        graph_def: Any = None,
+        filename_suffix: str | None = None,
+        session: Any = None,
+    ) -> None:
+        """Makes the folder and a new event file in it.
+
+        Args:
+          logdir: The folder.
+          graph: A graph to write at once.
+          max_queue: Events that may be held back before they are flushed.
+          flush_secs: Seconds after which they are flushed at the latest.
+          graph_def: A GraphDef to write at once (deprecated).
+          filename_suffix: Added to the file's name.
+          session: Accepted for compatibility.
+        """
+        self._logdir = os.fspath(logdir)
+        self._suffix = filename_suffix or ""
+        self._max_queue = max_queue
+        self._flush_secs = flush_secs
+        self._lock = threading.Lock()
+        self._writer: TFRecordWriter | None = None
+        self._pending = 0
+        self._flushed_at = time.monotonic()
+        self._closed = False
+        #: Tags whose metadata were written: once is enough.
+        self._seen_tags: set[str] = set()
+        if not gfile.Exists(self._logdir):
+            gfile.MakeDirs(self._logdir)
+        self._open()
+        if graph is not None or graph_def is not None:
+            self.add_graph(graph=graph, graph_def=graph_def)
+
+    def _open(self) -> None:
+        name = (
+            f"events.out.tfevents.{int(time.time()):010d}.{socket.gethostname()}."
+            f"{os.getpid()}.{next(self._count)}{self._suffix}"
+        )
+        self._writer = TFRecordWriter(os.path.join(self._logdir, name))
+        first = event_pb2.Event(wall_time=time.time(), file_version="brain.Event:2")
+        self._writer.write(first.SerializeToString())
+        self._writer.flush()
+
+    def __enter__(self) -> FileWriter:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def get_logdir(self) -> str:
+        """The folder."""
+        return self._logdir
+
+    def add_summary(self, summary: Any, global_step: int | None = None) -> None:
+        """Writes a summary, given as a message or as what a summary op returns."""
+        if isinstance(summary, bytes):
+            summary = summary_pb2.Summary.FromString(summary)
+        written = summary_pb2.Summary()
+        written.CopyFrom(summary)
+        for value in written.value:
+            if value.HasField("metadata"):
+                if value.tag in self._seen_tags:
+                    value.ClearField("metadata")
+                else:
+                    self._seen_tags.add(value.tag)
+        self._add(event_pb2.Event(summary=written), global_step)
+
+    def add_session_log(self, session_log: Any, global_step: int | None = None) -> None:
+        """Writes a SessionLog message."""
+        self._add(event_pb2.Event(session_log=session_log), global_step)
+
+    def add_graph(self, graph: Any, global_step: int | None = None, graph_def: Any = None) -> None:
+        """Writes a graph, for TensorBoard's graph page.
+
+        Raises:
+          TypeError: What was given is no graph.
+        """
+        if graph is not None and graph_def is not None:
+            raise ValueError("Please pass only graph, or graph_def (deprecated), but not both.")
+        if isinstance(graph, Graph):
+            message = graph.as_graph_def(add_shapes=True)
+        elif isinstance(graph, GraphDef):
+            message = graph
+        elif isinstance(graph_def, GraphDef):
+            message = graph_def
+        else:
+            raise TypeError(f"The passed graph must be an instance of `Graph`, got {graph!r}")
+        self._add(event_pb2.Event(graph_def=message.SerializeToString()), global_step)
+
+    def add_meta_graph(self, meta_graph_def: Any, global_step: int | None = None) -> None:
+        """Writes a MetaGraphDef."""
+        self._add(event_pb2.Event(meta_graph_def=meta_graph_def.SerializeToString()), global_step)
+
+    def add_run_metadata(self, run_metadata: Any, tag: str, global_step: int | None = None) -> None:
+        """Writes what a traced step told, under a tag that is used once."""
+        if tag in self._seen_tags:
+            raise ValueError("The provided tag was already used for this event type")
+        self._seen_tags.add(tag)
+        event = event_pb2.Event()
+        event.tagged_run_metadata.tag = tag
+        event.tagged_run_metadata.run_metadata = run_metadata.SerializeToString()
+        self._add(event, global_step)
+
+    def add_event(self, event: Any) -> None:
+        """Writes an Event message as it is."""
+        with self._lock:
+            if self._closed:
+                return
+            assert self._writer is not None
+            self._writer.write(event.SerializeToString())
+            self._pending += 1
+            now = time.monotonic()
+            if self._pending >= self._max_queue or now - self._flushed_at >= self._flush_secs:
+                self._flush(now)
+
+    def _add(self, event: Any, global_step: int | None) -> None:
+        event.wall_time = time.time()
+        if global_step is not None:
+            event.step = int(global_step)
+        self.add_event(event)
+
+    def _flush(self, now: float) -> None:
+        assert self._writer is not None
+        self._writer.flush()
+        self._pending, self._flushed_at = 0, now
+
+    def flush(self) -> None:
+        """Brings everything to the disk."""
+        with self._lock:
+            if not self._closed:
+                self._flush(time.monotonic())
+
+    def close(self) -> None:
+        """Flushes and closes the file; later events are dropped until `reopen`."""
+        with self._lock:
+            if not self._closed:
+                assert self._writer is not None
+                self._writer.close()
+                self._closed = True
+
+    def reopen(self) -> None:
+        """Goes on in a new file after `close`."""
+        with self._lock:
+            if self._closed:
+                self._open()
+                self._closed = False
+
+
+class FileWriterCache:
+    """One FileWriter a folder, for all who ask."""
+
+    _lock = threading.RLock()
+    _writers: dict[str, FileWriter] = {}  # noqa: RUF012 - shared on purpose
+
+    @staticmethod
+    def get(logdir: Any) -> FileWriter:
+        """The writer for a folder, made when missing."""
+        with FileWriterCache._lock:
+            key = os.fspath(logdir)
+            if key not in FileWriterCache._writers:
+                FileWriterCache._writers[key] = FileWriter(key)
+            return FileWriterCache._writers[key]
+
+    @staticmethod
+    def clear() -> None:
+        """Closes all writers and forgets them."""
+        with FileWriterCache._lock:
+            for writer in FileWriterCache._writers.values():
+                writer.close()
+            FileWriterCache._writers = {}
+
+
+def summary_iterator(path: Any) -> Iterator[Any]:
+    """The Event messages of an event file."""
+    for record in tf_record_iterator(path):
+        yield event_pb2.Event.FromString(record)
