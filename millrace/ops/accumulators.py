@@ -66,14 +66,17 @@ def _pair(c: ShapeContext) -> TensorShape:
 
 def _maker(state: type[AccumulatorState]) -> Callable[..., Any]:
     def kernel(*, dtype: Any, shape: Any, reduction_type: bytes, ctx: Any, node: Any) -> Any:
-        handle = shared_state.name_of(ctx, node)
+        def make_handle() -> Any:
+            handle = shared_state.name_of(ctx, node)
 
-        def create() -> Accumulator:
-            machine = state(handle.name, shape, reduction_type == b"MEAN")
-            return Accumulator(machine, dtype)
+            def create() -> Accumulator:
+                machine = state(handle.name, shape, reduction_type == b"MEAN")
+                return Accumulator(machine, dtype)
 
-        shared_state.make(Accumulator, ctx, handle, create).check_type(dtype)
-        return shared_state.give_out(handle, node)
+            shared_state.make(Accumulator, ctx, handle, create).check_type(dtype)
+            return shared_state.give_out(handle, node)
+
+        return shared_state.once(ctx, node, make_handle)
 
     return kernel
 

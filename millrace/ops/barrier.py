@@ -106,14 +106,18 @@ def _pair(c: ShapeContext) -> TensorShape:
 )
 def BarrierOp(*, component_types: Any, shapes: Any, ctx: Any, node: Any) -> Any:
     """Makes a barrier."""
-    handle = shared_state.name_of(ctx, node)
 
-    def create() -> _SharedBarrier:
-        state = protocol.BarrierState(handle.name, len(component_types))
-        return _SharedBarrier(state, component_types, shapes)
+    def make_handle() -> Any:
+        handle = shared_state.name_of(ctx, node)
 
-    shared_state.make(_SharedBarrier, ctx, handle, create)
-    return shared_state.give_out(handle, node)
+        def create() -> _SharedBarrier:
+            state = protocol.BarrierState(handle.name, len(component_types))
+            return _SharedBarrier(state, component_types, shapes)
+
+        shared_state.make(_SharedBarrier, ctx, handle, create)
+        return shared_state.give_out(handle, node)
+
+    return shared_state.once(ctx, node, make_handle)
 
 
 @op(

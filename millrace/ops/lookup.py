@@ -16,8 +16,8 @@ from millrace.graph.convert import convert_to_tensor
 from millrace.graph.defaults import (
     add_to_collection,
     colocate_with,
-    control_dependencies,
     get_collection,
+    init_scope,
     name_scope,
 )
 from millrace.graph.keys import GraphKeys
@@ -156,7 +156,7 @@ class KeyValueTensorInitializer(TableInitializerBase):
         name: str | None = None,
     ) -> None:
         # The table is filled outside of whatever is being built here.
-        with control_dependencies(None):
+        with init_scope():
             self._keys = convert_to_tensor(keys, dtype=key_dtype, name="keys")
             self._values = convert_to_tensor(values, dtype=value_dtype, name="values")
         self._name = name if name is not None else "key_value_init"
@@ -328,7 +328,7 @@ class InitializableLookupTableBase(LookupInterface):
         self._default_value = convert_to_tensor(default_value, dtype=self._value_dtype)
         self._default_value.shape.merge_with(TensorShape([]))
         self._initializer = initializer
-        with control_dependencies(None):
+        with init_scope():
             self._resource_handle = self._create_resource()
             self._init_op = initializer.initialize(self)
 

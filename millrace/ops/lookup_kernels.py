@@ -54,18 +54,23 @@ def _numpy_type(dtype: DType) -> Any:
 
 def _make(ctx: Any, node: Any, create: Callable[[str], TableState]) -> Any:
     key_dtype, value_dtype = node.attrs["key_dtype"], node.attrs["value_dtype"]
-    handle = shared_state.name_of(
-        ctx, node, use_node_name=node.attrs.get("use_node_name_sharing", False)
-    )
-    table = shared_state.make(
-        Table, ctx, handle, lambda: Table(create(handle.name), key_dtype, value_dtype)
-    )
-    if (table.key_dtype, table.value_dtype) != (key_dtype, value_dtype):
-        raise ValueError(
-            f"Conflicting key/value dtypes {type_text(key_dtype)}->{type_text(value_dtype)} with "
-            f"{type_text(table.key_dtype)}-{type_text(table.value_dtype)} for table {table.name}"
+
+    def make_handle() -> Any:
+        handle = shared_state.name_of(
+            ctx, node, use_node_name=node.attrs["use_node_name_sharing"]
         )
-    return shared_state.give_out(handle, node)
+        table = shared_state.make(
+            Table, ctx, handle, lambda: Table(create(handle.name), key_dtype, value_dtype)
+        )
+        if (table.key_dtype, table.value_dtype) != (key_dtype, value_dtype):
+            wanted = f"{type_text(key_dtype)}->{type_text(value_dtype)}"
+            found = f"{type_text(table.key_dtype)}-{type_text(table.value_dtype)}"
+            raise ValueError(
+                f"Conflicting key/value dtypes {wanted} with {found} for table {table.name}"
+            )
+        return shared_state.give_out(handle, node)
+
+    return shared_state.once(ctx, node, make_handle)
 
 
 def _hash_table(*, value_dtype: Any, ctx: Any, node: Any) -> Any:

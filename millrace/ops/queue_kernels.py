@@ -205,16 +205,21 @@ def _make_queue(
     shapes: list[TensorShape],
     details: dict[str, Any] | None = None,
 ) -> Any:
-    handle = shared_state.name_of(ctx, node)
     stated = shapes if shapes or not types else None
     capacity = node.attrs["capacity"]
 
-    def create() -> Queue:
-        return Queue(state(handle.name, capacity), types, stated, details)
+    def make_handle() -> Any:
+        handle = shared_state.name_of(ctx, node)
+        queue = shared_state.make(
+            Queue,
+            ctx,
+            handle,
+            lambda: Queue(state(handle.name, capacity), types, stated, details),
+        )
+        _check_agrees(queue, node, capacity, types, stated, details or {})
+        return shared_state.give_out(handle, node)
 
-    queue = shared_state.make(Queue, ctx, handle, create)
-    _check_agrees(queue, node, capacity, types, stated, details or {})
-    return shared_state.give_out(handle, node)
+    return shared_state.once(ctx, node, make_handle)
 
 
 def _check_agrees(

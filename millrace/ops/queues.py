@@ -17,7 +17,7 @@ from millrace.core.tensor_shape import Dimension, TensorShape, as_shape, unknown
 from millrace.graph import random_seed
 from millrace.graph.constant_value import constant_value
 from millrace.graph.convert import convert_to_tensor
-from millrace.graph.defaults import control_dependencies, device, name_scope
+from millrace.graph.defaults import device, init_scope, name_scope
 from millrace.graph.operation import Operation
 from millrace.graph.tensor import Tensor
 from millrace.ops import array, queue_kernels
@@ -354,7 +354,7 @@ class FIFOQueue(QueueBase):
         types, stated = as_type_list(dtypes), as_shape_list(shapes)
         labels = as_name_list(names, types)
         # Not part of what is being built here: it must exist for every step.
-        with control_dependencies(None), device("CPU"):
+        with init_scope(), device("CPU"):
             handle = queue_kernels.FIFOQueueV2(
                 component_types=types,
                 shapes=stated,

@@ -465,12 +465,15 @@ class Reader:
 
 
 def _make(ctx: Any, node: Any, create: Callable[[], Format], is_resumable: bool = False) -> Any:
-    handle = shared_state.name_of(ctx, node)
-    kind = node.type.removesuffix("V2")
-    shared_state.make(
-        Reader, ctx, handle, lambda: Reader(kind, node.name, create(), is_resumable)
-    )
-    return shared_state.give_out(handle, node)
+    def make_handle() -> Any:
+        handle = shared_state.name_of(ctx, node)
+        kind = node.type.removesuffix("V2")
+        shared_state.make(
+            Reader, ctx, handle, lambda: Reader(kind, node.name, create(), is_resumable)
+        )
+        return shared_state.give_out(handle, node)
+
+    return shared_state.once(ctx, node, make_handle)
 
 
 def _whole_file_reader(*, ctx: Any, node: Any) -> Any:

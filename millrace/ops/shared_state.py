@@ -157,6 +157,16 @@ def give_out(handle: ResourceHandle, node: Any) -> Any:
     return handle_strings(handle)
 
 
+def once(ctx: Any, node: Any, make_handle: Callable[[], Any]) -> Any:
+    """The handle that a node gives out; made once in a session, until containers are cleared."""
+    generation = ctx.resources.generation
+    key = f"{node.name}:handle"  # a colon: no node has this name
+    found = ctx.session.kernel_state.get(key)
+    if found is None or found[0] != generation:
+        found = ctx.session.kernel_state[key] = (generation, make_handle())
+    return found[1]
+
+
 def make(kind: type[_R], ctx: Any, handle: ResourceHandle, create: Callable[[], _R]) -> _R:
     """The resource of that name, made the first time."""
     found: _R = ctx.resources.get_or_create(kind, handle.container, handle.name, create)
