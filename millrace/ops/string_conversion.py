@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from millrace.core import dtypes
+from millrace.core import dtypes, value_text
 from millrace.core.tensor_proto import make_ndarray, make_tensor_proto
 from millrace.core.tensor_shape import TensorShape, unknown_shape
 from millrace.graph.define import op
@@ -184,44 +184,6 @@ def as_string(
     )
 
 
-def _shortest_text(number: float, digits: int, enough: int) -> str:
-    """A number with few digits if they say it exactly, else with enough of them."""
-    short = f"%.{digits}g" % number
-    kind = np.float32 if enough == 9 else np.float64
-    return short if kind(float(short)) == number or number != number else f"%.{enough}g" % number
-
-
-def summary(array: Any, limit: int) -> str:
-    """A tensor's value with `limit` entries from each end of each dimension (-1: all)."""
-    if array.dtype == object:
-        write: Callable[[Any], str] = lambda v: f'"{text(v)}"'  # noqa: E731
-    elif array.dtype == np.float64:
-        write = lambda v: _shortest_text(float(v), 15, 17)  # noqa: E731
-    elif array.dtype.kind in "fV":
-        write = lambda v: _shortest_text(float(np.float32(v)), 6, 9)  # noqa: E731
-    elif array.dtype.kind == "c":
-        write = lambda v: f"({v.real:g},{v.imag:g})"  # noqa: E731
-    else:
-        write = lambda v: str(int(v))  # noqa: E731
-
-    def show(part: Any, depth: int) -> str:
-        def entry(i: int) -> str:
-            return write(part[i]) if part.ndim == 1 else show(part[i], depth + 1)
-
-        size = part.shape[0]
-        if limit < 0 or size <= 2 * limit:
-            shown = [entry(i) for i in range(size)]
-        else:
-            first = [entry(i) for i in range(limit)]
-            shown = [*first, "...", *(entry(i) for i in range(size - limit, size))]
-        gap = " " if part.ndim == 1 else "\n" * (part.ndim - 1) + " " * (depth + 1)
-        return f"[{gap.join(shown)}]"
-
-    return write(array.item() if array.dtype == object else array[()]) if array.ndim == 0 else (
-        show(array, 0)
-    )
-
-
 @op(
     "StringFormat(inputs: [T]) -> output: string where T: list(type) >= 0; "
     'template: string = "%s"; placeholder: string = "%s"; summarize: int = 3',
@@ -241,7 +203,7 @@ def StringFormat(
         )
     result = pieces[0]
     for value, piece in zip(inputs, pieces[1:], strict=True):
-        result += summary(value, summarize).encode() + piece
+        result += value_text.pretty(value, summarize).encode() + piece
     return strings([result], ())
 
 
