@@ -237,9 +237,7 @@ def ssim(tf, a, b):
 
 @case(inputs=PAIR, variants=["known"], **LOOSE)
 def ssim_multiscale(tf, a, b):
-    return tf.image.ssim_multiscale(
-        a, (a + b) / 2.0, 1.0, power_factors=(0.4, 0.6), filter_size=3
-    )
+    return tf.image.ssim_multiscale(a, (a + b) / 2.0, 1.0, power_factors=(0.4, 0.6), filter_size=3)
 
 
 @case(inputs={"a": ints(4, 5, 3, low=0, high=256, dtype=np.uint8)}, **LOOSE)

@@ -50,16 +50,6 @@ PURE = {
         },
         {"strides": [1, 1, 1, 1, 1], "padding": "VALID"},
     ),
-    "MaxPoolGradV2": (
-        {
-            "orig_input": floats(1, 4, 4, 1),
-            "orig_output": floats(1, 2, 2, 1),
-            "grad": floats(1, 2, 2, 1),
-            "ksize": array([1, 2, 2, 1]),
-            "strides": array([1, 2, 2, 1]),
-        },
-        {"padding": "VALID"},
-    ),
     "DepthwiseConv2dNativeBackpropInput": (
         {
             "input_sizes": array([1, 4, 4, 2]),
@@ -285,6 +275,13 @@ def space_to_batch_v1(tf, x):
 @case(inputs={"x": floats(1, 4, 4, 1)}, grad=True)
 def max_pool_v2(tf, x):
     return tf.raw_ops.MaxPoolV2(input=x, ksize=[1, 2, 2, 1], strides=[1, 2, 2, 1], padding="SAME")
+
+
+@case(inputs={"x": floats(1, 4, 4, 1), "dy": floats(1, 2, 2, 1)})
+def max_pool_grad_v2(tf, x, dy):
+    window = {"ksize": [1, 2, 2, 1], "strides": [1, 2, 2, 1], "padding": "VALID"}
+    y = tf.raw_ops.MaxPoolV2(input=x, **window)
+    return tf.raw_ops.MaxPoolGradV2(orig_input=x, orig_output=y, grad=dy, **window)
 
 
 @case(inputs={"x": floats(3, 4), "b": floats(4)}, grad=True)
