@@ -120,14 +120,22 @@ def AddManySparseToTensorsMap(
             f"Rank of input SparseTensor should be > 1, but saw rank: {len(sparse_shape)}"
         )
     rows = sparse_indices[:, 0]
+    count = int(sparse_shape[0])
+    if rows.size and not 0 <= rows.min() <= rows.max() < count:
+        raise ValueError(f"Row {rows.max()} is not one of the {count} rows of the SparseTensor")
+    # As TensorFlow numbers them: rows without entries come last.
+    filled = np.isin(np.arange(count), rows)
+    order = np.argsort(~filled, kind="stable")
     tensors = []
-    for row in range(int(sparse_shape[0])):
+    for row in order:
         inside = rows == row
         # Indexing with a mask copies.
         tensors.append(
             (sparse_indices[inside, 1:], sparse_values[inside], sparse_shape[1:].copy())
         )
-    return np.array(_map(ctx, node).add(tensors), np.int64)
+    numbers = np.empty(count, np.int64)
+    numbers[order] = _map(ctx, node).add(tensors)
+    return numbers
 
 
 def _taken_shapes(c: ShapeContext) -> list[TensorShape]:
