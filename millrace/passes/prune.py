@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from millrace.core import errors
 from millrace.graph.function import ARGUMENT
 from millrace.graph.operation import Operation
 from millrace.graph.tensor import Tensor
@@ -31,10 +32,17 @@ def prune(
         for i, tensor in enumerate(feeds)
     }
     nodes: dict[Operation, Node] = {}
+    #: Variables by what they are stored under: operations of one shared name are one node.
+    variables: dict[Any, Node] = {}
     pending: list[Operation] = []
 
     def node_for(op: Operation) -> Node:
         node = nodes.get(op)
+        if node is None and op.type in _VARIABLES:
+            node = variables.get(_storage(op))
+            if node is not None:
+                _check_same_type(node, op)
+                nodes[op] = node
         if node is None:
             node = Node(
                 op.name,
@@ -46,6 +54,8 @@ def prune(
                 source=op,
             )
             nodes[op] = node
+            if op.type in _VARIABLES:
+                variables[_storage(op)] = node
             pending.append(op)
         return node
 
@@ -62,7 +72,26 @@ def prune(
         # A control edge from an operation all of whose outputs are fed still runs it, as in
         # TensorFlow; one from a fed placeholder has nothing to run.
         node.controls = [node_for(c) for c in op._control_inputs if not _is_fed(c, arguments)]
-    return Program(list(nodes.values()), list(arguments.values()), results, target_nodes)
+    distinct = list(dict.fromkeys(nodes.values()))
+    return Program(distinct, list(arguments.values()), results, target_nodes)
+
+
+_VARIABLES = frozenset(("Variable", "VariableV2", "VarHandleOp"))
+
+
+def _storage(op: Operation) -> Any:
+    shared = op.attrs.get("shared_name") or op.name.encode()
+    return op.type, op.device, op.attrs.get("container"), shared
+
+
+def _check_same_type(node: Node, op: Operation) -> None:
+    if node.attrs["dtype"] != op.attrs["dtype"]:
+        raise errors.InvalidArgumentError(
+            None,
+            op,
+            f"Trying to access the variable of {node.name} as {op.name}: it has type "
+            f"{node.attrs['dtype'].name}, not {op.attrs['dtype'].name}.",
+        )
 
 
 def _is_fed(op: Operation, arguments: dict[Tensor, Edge]) -> bool:

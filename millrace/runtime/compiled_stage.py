@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -62,6 +62,41 @@ class _Check:
         self.node = node
         self.message = message
         self.value_count = count
+
+
+class _Notes:
+    """What tracing found out about one program: which differs from shape to shape."""
+
+    def __init__(self, checks: list[_Check], aliases: list[int]) -> None:
+        self.checks = checks
+        #: Outputs that are a variable's own buffer.
+        self.aliases = aliases
+
+
+@jax.tree_util.register_pytree_node_class
+class _Outcome:
+    """What a program returns; JAX hands the notes back with the results that they belong to."""
+
+    __slots__ = ("details", "notes", "oks", "outputs", "written")
+
+    def __init__(
+        self, outputs: list[Any], written: list[Any], oks: Any, details: list[Any], notes: _Notes
+    ) -> None:
+        self.outputs = outputs
+        self.written = written
+        self.oks = oks
+        self.details = details
+        self.notes = notes
+
+    def tree_flatten(self) -> tuple[tuple[Any, ...], _Notes]:
+        """The parts that are arrays, and the notes."""
+        return (self.outputs, self.written, self.oks, self.details), self.notes
+
+    @classmethod
+    def tree_unflatten(cls, notes: _Notes, parts: tuple[Any, ...]) -> _Outcome:
+        """The inverse of `tree_flatten`."""
+        outputs, written, oks, details = parts
+        return cls(outputs, written, oks, details, notes)
 
 
 class VariableUse:
@@ -132,6 +167,15 @@ def _only_passes(node: Node) -> bool:
     )
 
 
+class _Slots(NamedTuple):
+    """The storage of a stage's variables, in the orders in which it is used."""
+
+    kept: list[VariableSlot]
+    donated: list[VariableSlot]
+    written: list[VariableSlot]
+    locked: list[VariableSlot]
+
+
 class CompiledStage:
     """One XLA call: values and variables in, values and variables out."""
 
@@ -160,11 +204,10 @@ class CompiledStage:
         self.is_empty = not outputs and not use.written and not _has_checks(nodes)
         self._programs: dict[Any, Callable[..., Any]] = {}
         self._traces = 0
-        self._checks: list[_Check] = []
-        #: Outputs that are a variable's own buffer, found while tracing.
-        self._aliases: list[int] = []
-        self._slots: tuple[int, list[VariableSlot], list[VariableSlot], list[VariableSlot]] | None
-        self._slots = None
+        #: (key, shapes and types) of the inputs that a program was compiled for.
+        self._compiled_for: set[Any] = set()
+        self._is_interpreted = False
+        self._slots: tuple[int, _Slots] | None = None
 
     def run(self, inputs: list[Any], step: Any) -> list[Any]:
         """Runs the stage.
@@ -182,49 +225,53 @@ class CompiledStage:
             (value.shape, value.dtype.str, value.tobytes())
             for value in (np.asarray(inputs[i]) for i in self._static)
         )
+        if self._is_interpreted or (
+            self._traces >= MAX_TRACES and self._signature(key, inputs) not in self._compiled_for
+        ):
+            return self._interpret(inputs, step)
         program = self._programs.get(key)
         if program is None:
-            if self._traces >= MAX_TRACES:
-                return self._interpret(inputs, step)
-            program = self._programs[key] = self._make_program(inputs)
-        elif self._traces > MAX_TRACES:
-            return self._interpret(inputs, step)
+            program = self._programs[key] = self._make_program(key, inputs)
         if self.variables.perhaps and self._lacks_a_value(step.resources):
             return self._interpret(inputs, step)
         dynamic = [inputs[i] for i in self._dynamic]
         counters = step.random_counters(self.random_nodes) if self.random_nodes else ()
-        kept_slots, donated_slots, written_slots = self._variable_slots(step.resources)
+        slots = self._variable_slots(step.resources)
         step.xla_calls += 1
-        for slot in written_slots:
+        outcome: _Outcome | None = None
+        for slot in slots.locked:
             slot.lock.acquire()
         try:
-            kept = self._values(kept_slots, self._kept)
-            donated = self._values(donated_slots, self._donated)
-            outputs, written, oks, details = program(donated, kept, dynamic, counters)
-            for slot, value in zip(written_slots, written, strict=True):
+            kept = self._values(slots.kept, self._kept)
+            donated = self._values(slots.donated, self._donated)
+            outcome = program(donated, kept, dynamic, counters)
+            for slot, value in zip(slots.written, outcome.written, strict=True):
                 slot.value = value
-            # One program's outputs become ready together: any of them tells.
-            step.last_output = next(iter(written or jax.tree.leaves(outputs)), None)
         except NotCompilable:
-            self._traces = MAX_TRACES + 1
-            outputs = None
+            self._is_interpreted = True
         except RuntimeError as error:
             if "deleted" not in str(error):
                 raise
-            outputs = None
         finally:
-            for slot in reversed(written_slots):
+            for slot in reversed(slots.locked):
                 slot.lock.release()
-        if outputs is None:
+        if outcome is None:
             # A read-only variable was updated by another step between our look and the call,
             # or the nodes turned out not to fit into one program.
             return self.run(inputs, step)
-        if oks is not None:
-            self._raise_failed_checks(np.asarray(oks), details)
-        for i in self._aliases:
+        outputs = outcome.outputs
+        # One program's outputs become ready together: any of them tells.
+        step.last_output = next(iter(outcome.written or jax.tree.leaves(outputs)), None)
+        if outcome.oks is not None:
+            _raise_failed_checks(np.asarray(outcome.oks), outcome.details, outcome.notes.checks)
+        for i in outcome.notes.aliases:
             # A host view keeps later updates from reusing the variable's buffer.
             outputs[i] = np.asarray(outputs[i])
-        return outputs  # type: ignore[no-any-return]
+        return outputs
+
+    def _signature(self, key: Any, inputs: list[Any]) -> Any:
+        dynamic = jax.tree.leaves([inputs[i] for i in self._dynamic])
+        return key, tuple((value.shape, value.dtype) for value in dynamic)
 
     def _lacks_a_value(self, resources: ResourceStore) -> bool:
         """Whether a variable without a value is read in a branch, which may not be taken."""
@@ -232,22 +279,20 @@ class CompiledStage:
             resources.variable(*variable_key(v)).value is None for v in self.variables.perhaps
         )
 
-    def _variable_slots(
-        self, resources: ResourceStore
-    ) -> tuple[list[VariableSlot], list[VariableSlot], list[VariableSlot]]:
+    def _variable_slots(self, resources: ResourceStore) -> _Slots:
         found = self._slots
         if found is None or found[0] != resources.generation:
             kept, donated, written = (
                 [resources.variable(*variable_key(v)) for v in group]
-                for group in (self._kept, self._donated, self._written_order(resources))
+                for group in (self._kept, self._donated, self.variables.written)
             )
-            found = self._slots = (resources.generation, kept, donated, written)
-        return found[1:]
-
-    def _written_order(self, resources: ResourceStore) -> list[Node]:
-        """Written variables in the order in which every stage takes their locks."""
-        self.variables.written.sort(key=lambda v: resources.variable(*variable_key(v)).serial)
-        return self.variables.written
+            # Every stage takes locks in the order of their serials; two nodes may share one.
+            locked = [slot for _, slot in sorted({s.serial: s for s in written}.items())]
+            found = self._slots = (
+                resources.generation,
+                _Slots(kept, donated, written, locked),
+            )
+        return found[1]
 
     def _values(self, slots: list[VariableSlot], variables: list[Node]) -> list[Any]:
         values = [slot.value for slot in slots]
@@ -256,11 +301,15 @@ class CompiledStage:
                 raise uninitialized(variable)
         return values
 
-    def _make_program(self, inputs: list[Any]) -> Callable[..., Any]:
+    def _make_program(self, key: Any, inputs: list[Any]) -> Callable[..., _Outcome]:
         static_values = {self.inputs[i]: np.asarray(inputs[i]) for i in self._static}
 
-        def stage(donated: list[Any], kept: list[Any], dynamic: list[Any], counters: Any) -> Any:
+        def stage(
+            donated: list[Any], kept: list[Any], dynamic: list[Any], counters: Any
+        ) -> _Outcome:
             self._traces += 1
+            shapes = tuple((value.shape, value.dtype) for value in jax.tree.leaves(dynamic))
+            self._compiled_for.add((key, shapes))
             initial = dict(zip(self._donated, donated, strict=True))
             initial.update(zip(self._kept, kept, strict=True))
             state = _TracedState(dict(initial))
@@ -288,10 +337,10 @@ class CompiledStage:
             run_nodes(self.nodes, env, services, self._snapshots)
             outputs = [env[edge] for edge in self.outputs]
             buffers = {id(value) for value in kept}
-            self._aliases = [i for i, value in enumerate(outputs) if id(value) in buffers]
-            self._checks = checks
+            aliases = [i for i, value in enumerate(outputs) if id(value) in buffers]
             written = [state.values[variable] for variable in self.variables.written]
-            return outputs, written, jnp.stack(oks) if oks else None, details
+            stacked = jnp.stack(oks) if oks else None
+            return _Outcome(outputs, written, stacked, details, _Notes(checks, aliases))
 
         stage.__name__ = self.name
         return jax.jit(stage, donate_argnums=(0,))
@@ -309,23 +358,23 @@ class CompiledStage:
             counters = step.random_counters(self.random_nodes)
             keys = {n: random_key(n, counters[i]) for i, n in enumerate(self.random_nodes)}
         services = Services(StoredState(step.resources), rng=keys.get)
-        written_slots = self._variable_slots(step.resources)[2]
         with contextlib.ExitStack() as locks:
-            for slot in written_slots:
+            for slot in self._variable_slots(step.resources).locked:
                 locks.enter_context(slot.lock)
             run_nodes(self.nodes, env, services, self._snapshots)
         return [env[edge] for edge in self.outputs]
 
-    def _raise_failed_checks(self, oks: np.ndarray, details: list[Any]) -> None:
-        if oks.all():
-            return
-        start = 0
-        for ok, check in zip(oks, self._checks, strict=True):
-            values = [np.asarray(v) for v in details[start : start + check.value_count]]
-            start += check.value_count
-            if not ok:
-                message = check.message(*values) if callable(check.message) else check.message
-                raise op_error(check.node, errors.InvalidArgumentError(None, None, message))
+
+def _raise_failed_checks(oks: np.ndarray, details: list[Any], checks: list[_Check]) -> None:
+    if oks.all():
+        return
+    start = 0
+    for ok, check in zip(oks, checks, strict=True):
+        values = [np.asarray(v) for v in details[start : start + check.value_count]]
+        start += check.value_count
+        if not ok:
+            message = check.message(*values) if callable(check.message) else check.message
+            raise op_error(check.node, errors.InvalidArgumentError(None, None, message))
 
 
 def _static_edges(nodes: list[Node]) -> set[Edge]:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import millrace as tf
+from millrace.ops import variable_ops
 from millrace.passes.prune import prune
 
 
@@ -86,3 +87,18 @@ def test_a_fetch_that_is_fetched_twice_is_one_node() -> None:
     program = prune([a, a], [a.op], [])
     assert len(program.nodes) == 1
     assert program.results[0] == program.results[1]
+
+
+def test_operations_of_one_shared_name_are_one_variable() -> None:
+    make = variable_ops.VarHandleOp
+    x, y = (make(shape=[], dtype=tf.float32, shared_name="v", name=n) for n in "xy")
+    named, other = (
+        make(shape=[], dtype=tf.float32, name="v"),
+        make(shape=[], dtype=tf.float32, container="box", shared_name="v", name="other"),
+    )
+    program = prune([x, y, named, other], [], [])
+    assert len(program.nodes) == 2
+    assert program.results[0] == program.results[1] == program.results[2]
+    wrong = make(shape=[], dtype=tf.int32, shared_name="v", name="wrong")
+    with pytest.raises(tf.errors.InvalidArgumentError, match="has type float32, not int32"):
+        prune([x, wrong], [], [])

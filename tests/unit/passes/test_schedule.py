@@ -123,7 +123,9 @@ def test_what_waits_for_different_things_does_not_share_a_stage() -> None:
     x, y = node("x", PURE, [first]), node("y", PURE, [second])
     both = node("both", PURE, [x, y])
     free = node("free", PURE)
-    compiled = [names for kind, names in shape(grouped([first, second, x, y, both, free])) if kind == "xla"]
+    compiled = [
+        names for kind, names in shape(grouped([first, second, x, y, both, free])) if kind == "xla"
+    ]
     assert sorted(compiled) == [["both"], ["free"], ["x"], ["y"]]
 
 
@@ -235,7 +237,9 @@ def test_no_stage_waits_for_a_blocking_node_that_a_member_does_not_need(
         assert len({needs[n] for n in stage.nodes}) == 1
 
 
-def test_values_that_decide_shapes_come_from_earlier_stages(stages_of_a_random_program: Any) -> None:
+def test_values_that_decide_shapes_come_from_earlier_stages(
+    stages_of_a_random_program: Any,
+) -> None:
     _, stages = stages_of_a_random_program
     for stage in stages:
         members = set(stage.nodes)
