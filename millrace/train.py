@@ -51,7 +51,20 @@ from millrace.training.gradient_descent import (
     GradientDescentOptimizer,
     ProximalGradientDescentOptimizer,
 )
+from millrace.training.learning_rate_decay import (
+    cosine_decay,
+    cosine_decay_restarts,
+    exponential_decay,
+    inverse_time_decay,
+    linear_cosine_decay,
+    natural_exp_decay,
+    noisy_linear_cosine_decay,
+    piecewise_constant,
+    piecewise_constant_decay,
+    polynomial_decay,
+)
 from millrace.training.momentum import MomentumOptimizer
+from millrace.training.moving_averages import ExponentialMovingAverage
 from millrace.training.optimizer import Optimizer
 from millrace.training.rmsprop import AdadeltaOptimizer, RMSPropOptimizer
 from millrace.training.meta_graph import export_meta_graph, import_meta_graph
