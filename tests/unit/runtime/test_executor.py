@@ -1,0 +1,169 @@
+"""Running plans whose stages may wait: order, failures, deadlines."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import millrace as tf
+from millrace.core import errors
+from millrace.graph import registry
+from millrace.graph.define import op
+from millrace.passes.prune import prune
+from millrace.runtime import executor
+from millrace.runtime.deferred import Deferred
+from millrace.runtime.plan import Plan
+from millrace.runtime.resources import ResourceStore
+from millrace.runtime.step import SessionState, Step
+
+#: What the test op returns, by the name of its node.
+_answers: dict[str, Any] = {}
+
+
+@pytest.fixture(autouse=True)
+def graph() -> Iterator[tf.Graph]:
+    with tf.Graph().as_default() as graph:
+        yield graph
+
+
+@pytest.fixture
+def blocking() -> Iterator[Callable[..., Any]]:
+    """Makes a node that answers as told: a number, a Deferred, or an exception."""
+
+    @op(
+        "TestBlockingAnswer(x: float32) -> y: float32",
+        shape=lambda c: c.shape(0),
+        gradient=registry.NO_GRADIENT,
+        blocking=True,
+        stateful=True,
+    )
+    def TestBlockingAnswer(x: Any, *, node: Any, ctx: Any) -> Any:
+        answer = _answers[node.name]
+        if isinstance(answer, Exception):
+            raise answer
+        if isinstance(answer, Deferred):
+            ctx.cancellation.register(lambda: answer.set_error(ctx.cancellation.error))
+        return answer
+
+    def make(name: str, answer: Any, x: Any = 0.0) -> Any:
+        _answers[name] = answer
+        return TestBlockingAnswer(x, name=name)
+
+    yield make
+    _answers.clear()
+    del registry._definitions["TestBlockingAnswer"]
+
+
+def step(**options: Any) -> Step:
+    return Step(SessionState(ResourceStore()), executor.run_values, **options)
+
+
+def run(fetches: list[Any], targets: list[Any] | None = None, **options: Any) -> list[Any]:
+    plan = Plan(prune(fetches, [t.op for t in targets or []], []))
+    return executor.run(plan, step(**options), [])
+
+
+def set_later(deferred: Deferred, value: Any) -> None:
+    threading.Timer(0.02, deferred.set_result, (np.float32(value),)).start()
+
+
+def test_an_answer_at_once_needs_no_waiting(blocking: Any) -> None:
+    assert run([blocking("q", np.float32(3.0)) * 2.0]) == [6.0]
+
+
+def test_what_does_not_depend_on_a_wait_runs_before_it_ends(blocking: Any) -> None:
+    first, second = Deferred(), Deferred()
+    a, b = blocking("a", first), blocking("b", second)
+    seen: list[float] = []
+
+    def notice(x: Any) -> Any:
+        seen.append(float(x))
+        second.set_result(np.float32(10.0))  # Only then can b's part go on.
+        return x
+
+    noticed = tf.py_func(notice, [a + 1.0], tf.float32)
+    set_later(first, 1.0)
+    assert run([noticed, b + 5.0]) == [2.0, 15.0]
+    assert seen == [2.0]
+
+
+def test_waits_one_after_the_other(blocking: Any) -> None:
+    first, second = Deferred(), Deferred()
+    a = blocking("a", first)
+    b = blocking("b", second, a * 2.0)
+    set_later(first, 1.0)
+    set_later(second, 7.0)
+    assert run([a, b + 1.0]) == [1.0, 8.0]
+
+
+def test_a_failure_ends_the_other_waits_of_the_step(blocking: Any) -> None:
+    endless = Deferred("something that never comes")
+    a, b = blocking("a", endless), blocking("b", ValueError("no good"))
+    with pytest.raises(errors.InvalidArgumentError, match="no good"):
+        run([a, b])
+    assert endless.done
+    with pytest.raises(errors.CancelledError, match="Another op of this step failed"):
+        endless.result()
+
+
+def test_an_error_that_arrives_late_names_the_node(blocking: Any) -> None:
+    deferred = Deferred()
+    a = blocking("the_node", deferred)
+    threading.Timer(
+        0.02, deferred.set_error, (errors.OutOfRangeError(None, None, "closed and empty"),)
+    ).start()
+    with pytest.raises(errors.OutOfRangeError, match="closed and empty") as caught:
+        run([a])
+    assert caught.value.op is a.op
+    assert "the_node" in str(caught.value)
+
+
+def test_a_deadline_says_what_was_waited_for(blocking: Any) -> None:
+    a = blocking("a", Deferred("an element of the queue"))
+    with pytest.raises(errors.DeadlineExceededError) as caught:
+        run([a], timeout=0.05)
+    assert "a (an element of the queue)" in str(caught.value)
+
+
+def test_a_pure_failure_after_a_wait_is_raised(blocking: Any) -> None:
+    deferred = Deferred()
+    checked = tf.check_numerics(blocking("a", deferred), "bad")
+    set_later(deferred, np.inf)
+    with pytest.raises(errors.InvalidArgumentError, match="bad"):
+        run([checked])
+
+
+def test_cancelling_the_step_ends_it(blocking: Any) -> None:
+    a = blocking("a", Deferred())
+    plan, context = Plan(prune([a], [], [])), step()
+    timer = threading.Timer(0.02, context.cancellation.cancel)
+    timer.start()
+    with pytest.raises(errors.CancelledError):
+        executor.run(plan, context, [])
+
+
+def test_a_plan_without_waits_does_not_block() -> None:
+    assert not Plan(prune([tf.constant(1.0) + 2.0], [], [])).blocks
+
+
+def test_one_plan_serves_many_threads_at_once() -> None:
+    x = tf.placeholder(tf.float32, [])
+    plan = Plan(prune([tf.as_string(x * 2.0)], [], [x]))
+    state = SessionState(ResourceStore())
+    results: dict[int, Any] = {}
+
+    def work(i: int) -> None:
+        for _ in range(20):
+            context = Step(state, executor.run_values)
+            results[i] = executor.run(plan, context, [np.float32(i)])[0]
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [float(results[i]) for i in range(4)] == [0.0, 2.0, 4.0, 6.0]
