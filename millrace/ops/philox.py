@@ -12,7 +12,9 @@ accept it, and the kernels of TensorFlow's distributions read its words.
 
 from __future__ import annotations
 
+import functools
 import zlib
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -129,23 +131,66 @@ def _unit_float16(word: Any, dtype: Any) -> Any:
     return lax.bitcast_convert_type(bits.astype(np.uint16), dtype) - jnp.ones((), dtype)
 
 
+Flat = Callable[[Generator, int, Any], Any]
+
+
+def _shaped(flat: Flat, generator: Generator, shape: tuple[int, ...], dtype: Any) -> Any:
+    """Draws of a shape: traced into the program at hand, or made now.
+
+    Made now they come in portions, from programs that all of a few sizes share: a copy of the
+    generator for every initializer of a model would take longer to compile than to draw from.
+    """
+    count = int(np.prod(shape, dtype=np.int64))
+    if any(isinstance(word, jax.core.Tracer) for word in jax.tree.leaves(generator)):
+        return flat(generator, count, dtype).reshape(shape)
+    kind = np.dtype(dtype)
+    per_block = 2 if kind.itemsize == 8 else 4
+    result = np.empty(count, kind)
+    for begin, portion in _portions(count):
+        # Elements take their words from blocks by their position, so a portion is a later start.
+        skipped = begin * RESERVED // 4 if flat is _truncated_normal else begin // per_block
+        later = generator._replace(start=generator.start + np.uint64(skipped))
+        drawn = np.asarray(_drawn_now(later, flat=flat, count=portion, dtype=kind))
+        result[begin : begin + portion] = drawn[: count - begin]
+    return result.reshape(shape)
+
+
+@functools.partial(jax.jit, static_argnames=("flat", "count", "dtype"))
+def _drawn_now(generator: Generator, *, flat: Flat, count: int, dtype: Any) -> Any:
+    return flat(generator, count, dtype)
+
+
+def _portions(count: int) -> Iterator[tuple[int, int]]:
+    """(begin, size) of portions that cover `count` elements."""
+    begin = 0
+    while begin < count:
+        left = count - begin
+        size = 1 << 12 if left <= 1 << 12 else 1 << 16 if left <= 1 << 19 else 1 << 20
+        yield begin, size
+        begin += size
+
+
 def uniform(generator: Generator, shape: tuple[int, ...], dtype: Any) -> Any:
     """Uniform floats in [0, 1)."""
-    count = int(np.prod(shape, dtype=np.int64))
+    return _shaped(_uniform, generator, shape, dtype)
+
+
+def _uniform(generator: Generator, count: int, dtype: Any) -> Any:
     if dtype == np.float64:
-        flat = _unit_float64(*word_pairs(generator, count))
-    elif dtype == np.float32:
-        flat = _unit_float32(words32(generator, count))
-    else:
-        flat = _unit_float16(words32(generator, count), dtype)
-    return flat.reshape(shape)
+        return _unit_float64(*word_pairs(generator, count))
+    if dtype == np.float32:
+        return _unit_float32(words32(generator, count))
+    return _unit_float16(words32(generator, count), dtype)
 
 
 def full_integers(generator: Generator, shape: tuple[int, ...], dtype: Any) -> Any:
     """Integers over the whole range of a type."""
-    count = int(np.prod(shape, dtype=np.int64))
+    return _shaped(_full_integers, generator, shape, dtype)
+
+
+def _full_integers(generator: Generator, count: int, dtype: Any) -> Any:
     draw = words64 if np.dtype(dtype).itemsize == 8 else words32
-    return draw(generator, count).astype(dtype).reshape(shape)
+    return draw(generator, count).astype(dtype)
 
 
 def integers(generator: Generator, shape: tuple[int, ...], low: Any, high: Any) -> Any:
@@ -191,17 +236,20 @@ def _box_muller_float64(words: tuple[Any, Any, Any, Any], odd: Any) -> Any:
 
 def normal(generator: Generator, shape: tuple[int, ...], dtype: Any) -> Any:
     """Normal floats with mean 0 and standard deviation 1."""
-    count = int(np.prod(shape, dtype=np.int64))
+    return _shaped(_normal, generator, shape, dtype)
+
+
+def _normal(generator: Generator, count: int, dtype: Any) -> Any:
     if dtype == np.float64:
         index, place = _elements(count, 2)
-        return _box_muller_float64(blocks(generator, index), place).reshape(shape)
+        return _box_muller_float64(blocks(generator, index), place)
     index, place = _elements(count, 4)
     w0, w1, w2, w3 = blocks(generator, index)
     first_pair = place < np.uint32(2)
     flat = _box_muller_float32(
         jnp.where(first_pair, w0, w2), jnp.where(first_pair, w1, w3), place & np.uint32(1)
     )
-    return flat.astype(dtype).reshape(shape)
+    return flat.astype(dtype)
 
 
 def truncated_normal(generator: Generator, shape: tuple[int, ...], dtype: Any) -> Any:
@@ -211,7 +259,10 @@ def truncated_normal(generator: Generator, shape: tuple[int, ...], dtype: Any) -
     are filled. Here each group has as many candidates as are ever needed (one group in 10**9
     would ask for more; its last places are 0 then).
     """
-    count = int(np.prod(shape, dtype=np.int64))
+    return _shaped(_truncated_normal, generator, shape, dtype)
+
+
+def _truncated_normal(generator: Generator, count: int, dtype: Any) -> Any:
     is_double = dtype == np.float64
     per_group, candidates = (2, 10) if is_double else (4, 12)
     groups = -(-count // per_group)
@@ -234,7 +285,7 @@ def truncated_normal(generator: Generator, shape: tuple[int, ...], dtype: Any) -
     places = np.arange(per_group, dtype=np.float32)
     chosen = rank[:, None, :] == places[:, None]
     flat = jnp.sum(jnp.where(chosen, values[:, None, :], 0), axis=-1, dtype=values.dtype)
-    return flat.reshape(-1)[:count].astype(dtype).reshape(shape)
+    return flat.reshape(-1)[:count].astype(dtype)
 
 
 # -- Keys ----------------------------------------------------------------------------------
@@ -279,7 +330,10 @@ def make_key(words: tuple[Any, ...]) -> Any:
 
 def generator_of(rng: Any, outputs: int) -> Generator:
     """The generator for an op's execution that makes `outputs` numbers."""
-    return generator_from_words(jax.random.key_data(rng), outputs * RESERVED)
+    words: Any = jax.random.key_data(rng)
+    if not isinstance(words, jax.core.Tracer):
+        words = np.asarray(words)
+    return generator_from_words(words, outputs * RESERVED)
 
 
 def generator_from_words(words: Any, reserved: int) -> Generator:

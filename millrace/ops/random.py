@@ -45,6 +45,11 @@ __all__ = [
 
 _FLOATS = "{float16, bfloat16, float32, float64}"
 
+#: Op types that are cheap to run by themselves, because sizes share compiled programs.
+SHARES_PROGRAMS = frozenset(
+    ("RandomStandardNormal", "RandomUniform", "RandomUniformInt", "TruncatedNormal")
+)
+
 
 def sizes_of(shape: Any) -> tuple[int, ...]:
     """The sizes that a shape input denotes.

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from millrace.core import errors
+from millrace.ops.random import SHARES_PROGRAMS
 from millrace.ops.tensor_array_value import TensorArrayValue
 from millrace.ops.xla import jax, jnp
 from millrace.passes import schedule
@@ -148,6 +149,23 @@ def _folded_arguments(
     }
 
 
+def _initial_draws(program: Program) -> set[Node]:
+    """Random nodes of a program that only initializes variables.
+
+    It runs once. A copy of the generator for every weight would take seconds to compile, so
+    these nodes run by themselves, with compiled programs that they share.
+    """
+    draws = {
+        node
+        for node in program.nodes
+        if node.type in SHARES_PROGRAMS and all(e.node.type == "Const" for e in node.inputs)
+    }
+    if len(draws) < 2 or program.arguments:
+        return set()
+    use = VariableUse(program.nodes, frozenset())
+    return draws if use.written and not use.read else set()
+
+
 class HostStage:
     """One node that runs in Python, on NumPy arrays."""
 
@@ -207,8 +225,11 @@ class Plan:
         detach_constants(program)
         program.nodes = schedule.topological_order(program.nodes)
         folded: dict[Edge, bool] = {}
+        drawn_first = _initial_draws(program)
         grouped = schedule.stages(
-            program, lambda node: can_compile(node, folded), late_arguments=late_arguments
+            program,
+            lambda node: node not in drawn_first and can_compile(node, folded),
+            late_arguments=late_arguments,
         )
         self.stages: list[Any] = []
         self._slots: dict[Edge, int] = {}

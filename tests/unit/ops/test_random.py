@@ -162,3 +162,40 @@ def test_stateless_distributions_are_functions_of_their_seed():
     np.testing.assert_allclose(poisson.mean(0), [1.0, 3.0], rtol=0.2)
     assert binomial.mean() == pytest.approx(3.0, rel=0.1)
     assert np.abs(bounded).max() <= 1
+
+
+@pytest.mark.parametrize("kind", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("draw", ["uniform", "normal", "truncated_normal"])
+def test_numbers_do_not_depend_on_whether_they_are_drawn_in_a_program(draw, kind):
+    shape = (70001,)  # three portions
+    dtype = np.dtype(kind)
+    key = philox.make_key(words(5, 6, 7, 8, 9))
+    function = getattr(philox, draw)
+    now = function(philox.generator_of(key, 70001), shape, dtype)
+    traced = jax.jit(lambda k: function(philox.generator_of(k, 70001), shape, dtype))(key)
+    np.testing.assert_allclose(now, traced, rtol=1e-3 if kind == "float16" else 1e-5, atol=1e-5)
+
+
+def test_integers_do_not_depend_on_whether_they_are_drawn_in_a_program():
+    key = philox.make_key(words(5, 6, 7, 8, 9))
+    for kind in (np.uint32, np.int64):
+        now = philox.full_integers(philox.generator_of(key, 5000), (5000,), kind)
+        traced = jax.jit(
+            lambda k, t=kind: philox.full_integers(philox.generator_of(k, 5000), (5000,), t)
+        )(key)
+        np.testing.assert_array_equal(now, traced)
+
+
+def test_initializers_share_their_programs():
+    with tf.Graph().as_default(), tf.Session() as session:
+        sizes = [(3, 4), (5,), (2, 2, 2)]
+        made = [tf.Variable(tf.truncated_normal(size, seed=1)) for size in sizes]
+        session.run(tf.global_variables_initializer())
+        before = philox._drawn_now._cache_size()
+        more = [tf.Variable(tf.truncated_normal((7, i), seed=1)) for i in range(2, 6)]
+        session.run([v.initializer for v in more])
+        assert philox._drawn_now._cache_size() == before
+        values = session.run(made + more)
+        for value in values:
+            count = min(value.size, 5)
+            np.testing.assert_array_equal(value.ravel()[:count], values[0].ravel()[:count])
