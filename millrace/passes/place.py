@@ -1,9 +1,9 @@
 """Placement: which device runs each node.
 
-Nodes that must be together (colocation groups, and whoever holds a reference to a variable)
-form one group; a group's device is the first that satisfies the merged requests of its
-members, else, with soft placement, the first device of the right task, else an error that
-says what was asked and what there is.
+Nodes that must be together (colocation groups, and whoever holds a reference or a handle to a
+variable, queue or table) form one group; a group's device is the first that satisfies the
+merged requests of its members, else, with soft placement, the first device of the right task,
+else an error that says what was asked and what there is.
 """
 
 from __future__ import annotations
@@ -100,6 +100,13 @@ class Placer:
         )
 
 
+def _can_share(one: str, other: str) -> bool:
+    """Whether two requests may mean the same device."""
+    if not one or not other or one == other:
+        return True
+    return are_compatible(DeviceSpec.from_string(one), DeviceSpec.from_string(other))
+
+
 def _groups(nodes: Sequence[Node]) -> list[list[Node]]:
     """Nodes that must share a device, in order of first member."""
     parent: dict[Node, Node] = {node: node for node in nodes}
@@ -119,12 +126,16 @@ def _groups(nodes: Sequence[Node]) -> list[list[Node]]:
             parent[root(node)] = root(leader)
         places = node.definition.signature.input_slices(node.attrs)
         for arg, place in zip(node.definition.signature.inputs, places, strict=True):
-            if not arg.is_ref:
+            if not arg.is_ref and not (arg.dtype is not None and arg.dtype.name == "resource"):
                 continue
             edges = node.inputs[place] if isinstance(place, slice) else [node.inputs[place]]
             for edge in edges:
-                if edge.node in parent:
-                    parent[root(node)] = root(edge.node)
+                if edge.node not in parent:
+                    continue
+                parent[root(node)] = root(edge.node)
+                if not arg.is_ref and not _can_share(node.device, edge.node.device):
+                    # What is behind a handle stays where it is: who uses it goes there.
+                    node.device = edge.node.device
     members: dict[Node, list[Node]] = {}
     for node in nodes:
         members.setdefault(root(node), []).append(node)

@@ -64,6 +64,23 @@ def test_whoever_holds_a_reference_is_with_its_variable() -> None:
     assert found["update/value"] == WORKER if "update/value" in found else True
 
 
+def test_whoever_uses_a_queue_is_where_the_queue_is() -> None:
+    with tf.device("/job:ps"):
+        queue = tf.FIFOQueue(3, tf.int32, name="q")
+    size = queue.size(name="size")
+    with tf.device("/job:worker/device:CPU:1"):
+        dequeue = queue.dequeue(name="dequeue")
+    assert placed(size, dequeue) == {"q": PS, "size": PS, "dequeue": PS}
+
+
+def test_the_wish_of_who_uses_a_queue_counts_where_the_queue_leaves_it_open() -> None:
+    queue = tf.FIFOQueue(3, tf.int32, name="q")
+    assert queue.queue_ref.device == "/device:CPU:*"
+    with tf.device("/job:ps"):
+        size = queue.size(name="size")
+    assert placed(size) == {"q": PS, "size": PS}
+
+
 def test_a_colocation_group_shares_one_device() -> None:
     with tf.device("/job:ps"):
         a = tf.no_op(name="a")
