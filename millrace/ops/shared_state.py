@@ -147,7 +147,9 @@ def name_of(ctx: Any, node: Any, use_node_name: bool = False) -> ResourceHandle:
     if use_node_name:
         return ResourceHandle(container, node.name)
     private = ctx.session.state_of(node, lambda: f"_{next(_serials)}_{node.name}")
-    return ResourceHandle(container, private)
+    handle = ResourceHandle(container, private)
+    ctx.session.own_resources.add(handle)
+    return handle
 
 
 def give_out(handle: ResourceHandle, node: Any) -> Any:

@@ -79,6 +79,14 @@ class ResourceStore:
         with self._lock:
             return self._containers.get(handle.container, {}).pop((kind, handle.name), None)
 
+    def drop(self, handle: ResourceHandle) -> None:
+        """Drops the resources of one name, of whatever kind, and ends the waits at them."""
+        with self._lock:
+            members = self._containers.get(handle.container, {})
+            dropped = [members.pop(key) for key in list(members) if key[1] == handle.name]
+        for resource in dropped:
+            _end(resource)
+
     def variable(self, container: str, name: str) -> VariableSlot:
         """The slot of a variable, made when missing."""
         return self.get_or_create(VariableSlot, container, name, lambda: VariableSlot(name))
@@ -91,12 +99,7 @@ class ResourceStore:
             self.generation += 1
         for members in dropped:
             for resource in members.values():
-                if isinstance(resource, VariableSlot):
-                    # Plans hold slots directly: an old slot must not keep its value.
-                    resource.value = None
-                close = getattr(resource, "close", None)
-                if close is not None:
-                    close()
+                _end(resource)
 
     def clear_all(self) -> None:
         """Drops every container."""
@@ -114,3 +117,12 @@ class ResourceStore:
                 for (member_kind, name), resource in members.items()
                 if member_kind is kind
             ]
+
+
+def _end(resource: Any) -> None:
+    if isinstance(resource, VariableSlot):
+        # Plans hold slots directly: an old slot must not keep its value.
+        resource.value = None
+    close = getattr(resource, "close", None)
+    if close is not None:
+        close()

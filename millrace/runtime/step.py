@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from millrace.core.resource_handle import ResourceHandle
 from millrace.passes.function_body import bodies_of, random_name
 from millrace.passes.node import Node
 from millrace.runtime.cancellation import Cancellation
@@ -32,6 +33,8 @@ class SessionState:
         self.tensors: dict[str, Any] = {}
         #: Free for host kernels: state by node name that lives as long as the session.
         self.kernel_state: dict[str, Any] = {}
+        #: Resources in the store that are this session's own: queues without a shared name.
+        self.own_resources: set[ResourceHandle] = set()
 
     def count_random(self, node: Node) -> tuple[int, int]:
         """(salt, count) for one more execution of a random node."""
@@ -47,6 +50,12 @@ class SessionState:
             if node.name not in self.kernel_state:
                 self.kernel_state[node.name] = create()
             return self.kernel_state[node.name]
+
+    def close(self) -> None:
+        """Drops the resources that are this session's own; what others share stays."""
+        for handle in self.own_resources:
+            self.resources.drop(handle)
+        self.own_resources.clear()
 
 
 def _is_seeded(node: Node) -> bool:
