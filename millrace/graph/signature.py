@@ -20,6 +20,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from tensorboard.compat.proto import attr_value_pb2, op_def_pb2
 
 from millrace.core import dtypes
@@ -301,4 +302,8 @@ def _parse_value(text: str, kind: str) -> Any:
             return TensorShape(None)
         sizes = [None if p == "?" else int(p) for p in _split(text[1:-1], ",")]
         return TensorShape(sizes)
+    if kind == "tensor":  # uint8[255, 0]
+        type_name, _, items = text.removesuffix("]").partition("[")
+        values = [float(part) for part in _split(items, ",")]
+        return np.array(values).astype(dtypes.as_dtype(type_name.strip()).as_numpy_dtype)
     raise ValueError(f"No notation for a default of type {kind}: {text!r}")

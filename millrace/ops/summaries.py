@@ -129,7 +129,7 @@ def _png(pixels: np.ndarray) -> bytes:
 
 @op(
     "ImageSummary(tag: string, tensor: T) -> summary: string where max_images: int >= 1 = 3; "
-    "T: {uint8, float32, float16, float64} = float32; bad_color: tensor",
+    "T: {uint8, float32, float16, float64} = float32; bad_color: tensor = uint8[255, 0, 0, 255]",
     shape=scalars,
     gradient=NO_GRADIENT,
     host=True,

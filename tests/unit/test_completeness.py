@@ -1,0 +1,89 @@
+"""Every registered op type is whole, and its signature is TensorFlow's."""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import millrace  # registers all op types
+from millrace.graph import registry
+from millrace.graph.registry import GradientMarker, OpDefinition
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "parity"))
+
+from parity_kit.op_table import row
+
+#: Op types that TensorFlow does not have. Graphs that contain one run on Millrace only.
+OWN = {
+    "SliceGrad": "the gradient of Slice; TensorFlow builds a Pad with amounts that XLA must know",
+    "VectorJacobianProduct": "the generic gradient op behind JAX_GRADIENT",
+}
+#: Where a signature differs from TensorFlow 2.21's on purpose.
+DIFFERENT = {
+    "_Arg": "its index has a default: it is known from the place among the arguments",
+}
+
+DEFINITIONS = [d for d in registry.all_definitions() if not d.name.startswith("Test")]
+
+
+@functools.cache
+def tensorflows() -> dict[str, Any]:
+    stored = Path(__file__).resolve().parent / "tf_op_signatures.json.gz"
+    content = gzip.decompress(stored.read_bytes())
+    return json.loads(content)["ops"]  # type: ignore[no-any-return]
+
+
+def ours(definition: OpDefinition) -> dict[str, Any]:
+    # Through JSON: the stored table has lists where Python has tuples.
+    return json.loads(json.dumps(row(definition.op_def())))  # type: ignore[no-any-return]
+
+
+def test_there_are_op_types() -> None:
+    assert millrace.Graph is not None
+    assert len(DEFINITIONS) > 500
+
+
+@pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda d: d.name)
+def test_an_op_type_has_shape_rule_kernel_and_gradient(definition: OpDefinition) -> None:
+    assert callable(definition.shape_rule)
+    assert callable(definition.kernel)
+    gradient = registry.gradient_rule(definition.name)
+    assert gradient is not registry.UNSTATED
+    assert callable(gradient) or isinstance(gradient, GradientMarker)
+
+
+@pytest.mark.parametrize(
+    "definition",
+    [d for d in DEFINITIONS if d.name not in OWN and d.name not in DIFFERENT],
+    ids=lambda d: d.name,
+)
+def test_a_signature_is_tensorflows(definition: OpDefinition) -> None:
+    assert definition.name in tensorflows(), "not an op type of TensorFlow: list it in OWN, and why"
+    found, wanted = ours(definition), tensorflows()[definition.name]
+    assert found["inputs"] == wanted["inputs"]
+    assert found["outputs"] == wanted["outputs"]
+    assert found["attrs"] == wanted["attrs"]
+
+
+def test_what_tensorflow_calls_stateful_is_never_folded() -> None:
+    """Two runs of a stateful op may differ: it must not be computed ahead of the step."""
+    stateful = {name for name, signature in tensorflows().items() if signature["stateful"]}
+    folded = {d.name for d in DEFINITIONS if d.is_foldable}
+    assert not stateful & folded, "pass stateful=True"
+
+
+@pytest.mark.parametrize("name", sorted(OWN))
+def test_what_is_listed_as_our_own_exists_and_is_ours(name: str) -> None:
+    assert registry.find(name) is not None
+    assert name not in tensorflows()
+
+
+@pytest.mark.parametrize("name", sorted(DIFFERENT))
+def test_what_is_listed_as_different_differs(name: str) -> None:
+    assert ours(registry.lookup(name)) != tensorflows()[name], "equal by now: remove it"
