@@ -97,7 +97,11 @@ def main() -> int:
             f"{least}",
             *texts,
         )
-        rows[workload] = {"ratio": ratio, "seconds": seconds, "loss": dict(zip(pythons, losses, strict=True))}
+        rows[workload] = {
+            "ratio": ratio,
+            "seconds": seconds,
+            "loss": dict(zip(pythons, losses, strict=True)),
+        }
     console.print(table)
     if not options.only:
         record = {

@@ -3,8 +3,44 @@
 This package is a facade: everything in it is re-exported from the folders below.
 """
 
-# ruff: noqa: F403
 
+from millrace import (
+    app,
+    bitwise,
+    compat,
+    debugging,
+    dtypes,
+    errors,
+    flags,
+    gfile,
+    graph_util,
+    image,
+    initializers,
+    io,
+    linalg,
+    logging,
+    lookup,
+    losses,
+    math,
+    metrics,
+    nest,
+    nn,
+    python_io,
+    queue,
+    random,
+    raw_ops,
+    resource_loader,
+    sets,
+    signal,
+    sparse,
+    spectral,
+    strings,
+    summary,
+    sysconfig,
+    test,
+    train,
+    version,
+)
 from millrace.client.session import InteractiveSession, Session
 from millrace.core.config import (
     AttrValue,
@@ -52,12 +88,12 @@ from millrace.core.dtypes import (
     variant,
 )
 from millrace.core.tensor_shape import Dimension, TensorShape
+from millrace.graph.behavior import *
 from millrace.graph.constant_value import constant_value as get_static_value
 from millrace.graph.convert import (
     convert_to_tensor,
     register_tensor_conversion_function,
 )
-from millrace.graph.behavior import *
 from millrace.graph.defaults import (
     add_to_collection,
     add_to_collections,
@@ -112,12 +148,11 @@ from millrace.ops.array_shape import *
 from millrace.ops.array_slicing import *
 from millrace.ops.assertion import *
 from millrace.ops.barrier import *
-from millrace.ops.checks import *
-from millrace.ops.complex_numbers import *
-from millrace.ops.frames import *
 from millrace.ops.cast import *
+from millrace.ops.checks import *
 from millrace.ops.clip import *
 from millrace.ops.comparison import *
+from millrace.ops.complex_numbers import *
 from millrace.ops.constant import *
 from millrace.ops.contraction import *
 from millrace.ops.control_flow import *
@@ -125,6 +160,7 @@ from millrace.ops.counting import *
 from millrace.ops.cumulative import *
 from millrace.ops.elementwise import *
 from millrace.ops.fourier import *
+from millrace.ops.frames import *
 from millrace.ops.functional import *
 from millrace.ops.gradients import *
 from millrace.ops.initializers import *
@@ -146,9 +182,9 @@ from millrace.ops.sparse import *
 from millrace.ops.sparse_arithmetic import *
 from millrace.ops.sparse_reduction import *
 from millrace.ops.sparse_rows import *
+from millrace.ops.sparse_segment import *
 from millrace.ops.sparse_serialization import *
 from millrace.ops.sparse_slicing import *
-from millrace.ops.sparse_segment import *
 from millrace.ops.special_functions import *
 from millrace.ops.staging import *
 from millrace.ops.string_conversion import *
@@ -157,37 +193,8 @@ from millrace.ops.template import *
 from millrace.ops.tensor_array import *
 from millrace.ops.variable_scope import *
 from millrace.ops.variables import *
-from millrace import image, initializers, random, sets, sparse, strings
-from millrace import app
-from millrace import spectral
-from millrace import signal
-from millrace import math
-from millrace import linalg
-from millrace import dtypes
-from millrace import bitwise
-from millrace import compat
-from millrace import debugging
-from millrace import errors
-from millrace import flags
-from millrace import gfile
-from millrace import graph_util
-from millrace import io
-from millrace import logging
-from millrace import losses
-from millrace import lookup
-from millrace import nest
-from millrace import nn
-from millrace import python_io
-from millrace import queue
-from millrace import raw_ops
-from millrace import resource_loader
-from millrace import sysconfig
-from millrace import test
-from millrace import train
-from millrace import version
 from millrace.platform.version import COMPILER_VERSION, GIT_VERSION, __version__
 from millrace.platform.version import TENSORFLOW_VERSION as VERSION
-from millrace import summary
 from millrace.summary.builders import (
     audio_summary,
     histogram_summary,

@@ -101,8 +101,8 @@ from millrace.ops.pooling import (
     max_pool_with_argmax,
     pool,
 )
-from millrace.ops.sampled_losses import nce_loss, sampled_softmax_loss
 from millrace.ops.rnn import bidirectional_dynamic_rnn, dynamic_rnn, static_rnn
+from millrace.ops.sampled_losses import nce_loss, sampled_softmax_loss
 from millrace.ops.softmax import log_softmax, softmax
 
 __all__ = [

@@ -3,9 +3,6 @@
 from millrace.graph.slices import SparseTensor
 from millrace.ops.accumulators import SparseConditionalAccumulator
 from millrace.ops.constant import sparse_placeholder as placeholder
-from millrace.ops.sparse_segment import sparse_segment_mean as segment_mean
-from millrace.ops.sparse_segment import sparse_segment_sqrt_n as segment_sqrt_n
-from millrace.ops.sparse_segment import sparse_segment_sum as segment_sum
 from millrace.ops.sparse import from_dense
 from millrace.ops.sparse import sparse_expand_dims as expand_dims
 from millrace.ops.sparse import sparse_eye as eye
@@ -30,6 +27,9 @@ from millrace.ops.sparse_rows import sparse_fill_empty_rows as fill_empty_rows
 from millrace.ops.sparse_rows import sparse_merge as merge
 from millrace.ops.sparse_rows import sparse_retain as retain
 from millrace.ops.sparse_rows import sparse_to_indicator as to_indicator
+from millrace.ops.sparse_segment import sparse_segment_mean as segment_mean
+from millrace.ops.sparse_segment import sparse_segment_sqrt_n as segment_sqrt_n
+from millrace.ops.sparse_segment import sparse_segment_sum as segment_sum
 from millrace.ops.sparse_slicing import sparse_concat as concat
 from millrace.ops.sparse_slicing import sparse_mask as mask
 from millrace.ops.sparse_slicing import sparse_slice as slice

@@ -1,7 +1,5 @@
 """`tf.train`."""
 
-# ruff: noqa: F401 - this module re-exports
-
 from millrace.core.cluster_spec import ClusterSpec
 from millrace.core.config import ClusterDef, JobDef, SaverDef
 from millrace.data.example import (
@@ -15,8 +13,29 @@ from millrace.data.example import (
     Int64List,
     SequenceExample,
 )
+from millrace.summary.writer import FileWriter as SummaryWriter
+from millrace.summary.writer import FileWriterCache as SummaryWriterCache
+from millrace.summary.writer import summary_iterator
 from millrace.training import queue_runner
+from millrace.training.adagrad import (
+    AdagradDAOptimizer,
+    AdagradOptimizer,
+    ProximalAdagradOptimizer,
+)
+from millrace.training.adam import AdamOptimizer
 from millrace.training.coordinator import Coordinator, LooperThread
+from millrace.training.ftrl import FtrlOptimizer
+from millrace.training.global_step import (
+    assert_global_step,
+    create_global_step,
+    get_global_step,
+    get_or_create_global_step,
+    global_step,
+)
+from millrace.training.gradient_descent import (
+    GradientDescentOptimizer,
+    ProximalGradientDescentOptimizer,
+)
 from millrace.training.input import (
     batch,
     batch_join,
@@ -33,24 +52,6 @@ from millrace.training.input import (
     slice_input_producer,
     string_input_producer,
 )
-from millrace.training.adagrad import (
-    AdagradDAOptimizer,
-    AdagradOptimizer,
-    ProximalAdagradOptimizer,
-)
-from millrace.training.adam import AdamOptimizer
-from millrace.training.ftrl import FtrlOptimizer
-from millrace.training.global_step import (
-    assert_global_step,
-    create_global_step,
-    get_global_step,
-    get_or_create_global_step,
-    global_step,
-)
-from millrace.training.gradient_descent import (
-    GradientDescentOptimizer,
-    ProximalGradientDescentOptimizer,
-)
 from millrace.training.learning_rate_decay import (
     cosine_decay,
     cosine_decay_restarts,
@@ -63,18 +64,15 @@ from millrace.training.learning_rate_decay import (
     piecewise_constant_decay,
     polynomial_decay,
 )
+from millrace.training.meta_graph import export_meta_graph, import_meta_graph
 from millrace.training.momentum import MomentumOptimizer
 from millrace.training.moving_averages import ExponentialMovingAverage
 from millrace.training.optimizer import Optimizer
-from millrace.training.rmsprop import AdadeltaOptimizer, RMSPropOptimizer
-from millrace.training.meta_graph import export_meta_graph, import_meta_graph
 from millrace.training.queue_runner import (
     QueueRunner,
     QueueRunnerDef,
     add_queue_runner,
     start_queue_runners,
 )
+from millrace.training.rmsprop import AdadeltaOptimizer, RMSPropOptimizer
 from millrace.training.write_graph import write_graph
-from millrace.summary.writer import FileWriter as SummaryWriter
-from millrace.summary.writer import FileWriterCache as SummaryWriterCache
-from millrace.summary.writer import summary_iterator

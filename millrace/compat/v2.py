@@ -13,7 +13,8 @@ from typing import Any
 #: Same meaning in both versions.
 _SAME = frozenset(
     "DType Graph IndexedSlices Module Operation SparseTensor Tensor TensorShape TensorSpec "
-    "Variable VariableAggregation VariableSynchronization as_dtype bfloat16 bool cast complex128 complex64 "
+    "Variable VariableAggregation VariableSynchronization as_dtype bfloat16 bool cast "
+    "complex128 complex64 "
     "compat concat constant control_dependencies convert_to_tensor device dtypes errors float16 "
     "float32 float64 group identity int16 int32 int64 int8 matmul nest ones reshape reduce_mean "
     "reduce_sum shape stack string uint16 uint32 uint64 uint8 zeros".split()

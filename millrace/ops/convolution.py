@@ -613,7 +613,7 @@ def conv1d_transpose(
         result = conv2d_transpose(
             array.expand_dims(input, -4 + place),
             array.expand_dims(filters, 0),
-            array.concat([shape[:place], [1], shape[place:]], 0),  # type: ignore[index]
+            array.concat([shape[:place], [1], shape[place:]], 0),
             _with_height(strides, "strides", layout),
             padding,
             data_format=layout,

@@ -90,7 +90,7 @@ def _(op: Operation, grad_loss: Any, grad_backprop: Any) -> Any:
     logits = op.inputs[0]
     grad = array.expand_dims(grad_loss, -1) * op.outputs[1]
     grad = _add_second_order(grad, grad_backprop, logits)
-    by_labels = -softmax.log_softmax(logits)  # type: ignore[operator]
+    by_labels = -softmax.log_softmax(logits)
     return grad, array.expand_dims(grad_loss, -1) * by_labels
 
 

@@ -45,7 +45,7 @@ def dropout(
     if rate is None:
         raise ValueError("`rate` must be provided. Received: rate=None")
     with name_scope(name, "dropout", [x]):
-        if isinstance(rate, numbers.Real) and not 0 <= rate < 1:
+        if isinstance(rate, numbers.Real) and not 0 <= float(rate) < 1:
             raise ValueError(
                 "`rate` must be a scalar tensor or a float in the range [0, 1). "
                 f"Received: rate={rate}"

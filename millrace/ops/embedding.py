@@ -29,6 +29,7 @@ from millrace.ops import (
     reduction,
     segment,
     sparse,
+    sparse_rows,
     sparse_segment,
 )
 from millrace.platform import logging
@@ -208,7 +209,7 @@ def embedding_lookup_sparse(
         sp_ids.dense_shape.shape.assert_is_compatible_with(sp_weights.dense_shape.shape)
     parts = _parts(params)
     with name_scope(name, "embedding_lookup_sparse", [*parts, sp_ids.indices]) as scope:
-        rows: Any = sp_ids.indices[:, 0]  # type: ignore[index]
+        rows: Any = sp_ids.indices[:, 0]
         if rows.dtype != dtypes.int32:
             rows = cast.cast(rows, dtypes.int32)
         ids, places = array.unique(sp_ids.values)
@@ -303,12 +304,12 @@ def safe_embedding_lookup_sparse(
         valid: Any = comparison.greater_equal(sparse_ids.values, 0)
         if sparse_weights is not None and combiner != "sum":
             valid = valid & comparison.greater(sparse_weights.values, 0)
-        sparse_ids = sparse.sparse_retain(sparse_ids, valid)
+        sparse_ids = sparse_rows.sparse_retain(sparse_ids, valid)
         if sparse_weights is not None:
-            sparse_weights = sparse.sparse_retain(sparse_weights, valid)
-        sparse_ids, is_empty = sparse.sparse_fill_empty_rows(sparse_ids, default_id or 0)
+            sparse_weights = sparse_rows.sparse_retain(sparse_weights, valid)
+        sparse_ids, is_empty = sparse_rows.sparse_fill_empty_rows(sparse_ids, default_id or 0)
         if sparse_weights is not None:
-            sparse_weights, _ = sparse.sparse_fill_empty_rows(sparse_weights, 1.0)
+            sparse_weights, _ = sparse_rows.sparse_fill_empty_rows(sparse_weights, 1.0)
         result = embedding_lookup_sparse(
             parts,
             sparse_ids,

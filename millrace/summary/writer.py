@@ -83,7 +83,7 @@ class FileWriter:
 
     def get_logdir(self) -> str:
         """The folder."""
-        return self._logdir
+        return str(self._logdir)
 
     def add_summary(self, summary: Any, global_step: int | None = None) -> None:
         """Writes a summary, given as a message or as what a summary op returns."""
