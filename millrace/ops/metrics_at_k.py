@@ -24,6 +24,7 @@ from millrace.ops import (
     sets,
     sparse,
     sparse_rows,
+    sparse_slicing,
     weights,
 )
 from millrace.ops.metrics import Metric, collected, metric_variable, ratio
@@ -237,7 +238,7 @@ def _repeat_sparse(labels: SparseTensor, count: int) -> SparseTensor:
     axis = labels.shape.ndims
     if axis is None:
         raise ValueError("Labels of unknown rank have no average precision")
-    return sparse.sparse_concat(axis - 1, [expanded] * count)
+    return sparse_slicing.sparse_concat(axis - 1, [expanded] * count)
 
 
 def average_precision_at_k(

@@ -173,7 +173,7 @@ def _update_rows(algorithm: _Algorithm, inputs: Sequence[Any], node: Any, check:
         old = [table.at[source].get(mode="promise_in_bounds") for table in tables]
         new = algorithm.rule(old[0], gradient, *old[1:], **hyper)
         # All rows are read before the first is written: so XLA writes in place.
-        new = lax.optimization_barrier(tuple(new))
+        new = lax.optimization_barrier(tuple(new))  # type: ignore[no-untyped-call]
         return tuple(
             table.at[places].set(part.astype(table.dtype), mode="drop")
             for table, part in zip(tables, new, strict=True)

@@ -133,9 +133,7 @@ def test_a_learning_rate_may_be_a_tensor_or_a_function() -> None:
 
 
 def test_a_constraint_holds_after_every_step(use_resource: bool) -> None:
-    w = tf.Variable(
-        [1.0, 2.0], constraint=lambda v: tf.maximum(v, 0.0), use_resource=use_resource
-    )
+    w = tf.Variable([1.0, 2.0], constraint=lambda v: tf.maximum(v, 0.0), use_resource=use_resource)
     train = tf.train.GradientDescentOptimizer(1.5).minimize(tf.reduce_sum(w))
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
