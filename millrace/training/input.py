@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 from millrace.core import dtypes
 from millrace.core.tensor_shape import TensorShape, as_shape
-from millrace.graph import registry
 from millrace.graph.constant_value import constant_value
 from millrace.graph.convert import convert_to_tensor
 from millrace.graph.defaults import (
@@ -36,6 +35,7 @@ from millrace.ops import (
     random,
     sparse_map,
     sparse_rows,
+    summaries,
     variable,
 )
 from millrace.ops.assertion import Assert
@@ -84,11 +84,8 @@ def limit_epochs(tensor: Any, num_epochs: int | None = None, name: str | None = 
 
 def _summarize(name: str, value: Tensor) -> None:
     """A scalar summary of `value` in the current name scope."""
-    build: Any = registry.find("ScalarSummary")
-    if build is None:
-        return
     with name_scope(name, values=[value]) as scope:
-        summary = build(scope.rstrip("/"), value, name=scope)
+        summary = summaries.ScalarSummary(scope.rstrip("/"), value, name=scope)
     add_to_collection(GraphKeys.SUMMARIES, summary)
 
 

@@ -279,3 +279,5 @@ def test_operations_have_tensorflows_names():
     assert names["batch/fifo_queue"] == "FIFOQueueV2"
     assert names["batch/fifo_queue_enqueue"] == "QueueEnqueueV2"
     assert names["batch"] == "QueueDequeueManyV2"
+    assert names["batch/fraction_of_32_full"] == "ScalarSummary"
+    assert len(tf.get_collection(tf.GraphKeys.SUMMARIES)) == 2
