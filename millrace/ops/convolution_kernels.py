@@ -17,9 +17,9 @@ __all__: list[str] = []
 
 #: The longest sum (images x positions) that one convolution of a filter gradient should take:
 #: the CPU's contraction slows to a third beyond a few thousand terms.
-FILTER_GRADIENT_TERMS = 2048
-#: Into how many convolutions a filter gradient is split at most; each costs compile time.
-FILTER_GRADIENT_PARTS = 32
+FILTER_GRADIENT_TERMS = 4096
+#: Into how many convolutions a filter gradient is split at most: each takes 0.1 s to compile.
+FILTER_GRADIENT_PARTS = 8
 
 
 def dimension_numbers(rank: int, channels_first: bool) -> lax.ConvDimensionNumbers:
@@ -39,6 +39,14 @@ def _lengths(shape: Sequence[int], channels_first: bool) -> Sequence[int]:
 
 def _template(shape: Sequence[int], dtype: Any) -> Any:
     return jax.ShapeDtypeStruct(tuple(shape), dtype)  # type: ignore[no-untyped-call]
+
+
+def _materialized(*arrays: Any) -> tuple[Any, ...]:
+    """Keeps XLA from fusing what makes these arrays with what uses them.
+
+    A transposition by itself is a fast copy; fused with anything it is a slow loop.
+    """
+    return lax.optimization_barrier(arrays)  # type: ignore[no-untyped-call]
 
 
 def convolve(x: Any, filters: Any, windows: Sequence[Window], channels_first: bool) -> Any:
@@ -98,7 +106,7 @@ def _transposed_with_zeros(
     outer = [(0, 0, 0)]
     layout = [*outer, *outer, *pads] if channels_first else [*outer, *pads, *outer]
     zero = jnp.zeros((), grad.dtype)
-    stretched_grad = lax.optimization_barrier(lax.pad(grad, zero, layout))  # type: ignore[no-untyped-call]
+    (stretched_grad,) = _materialized(lax.pad(grad, zero, layout))
     flipped = jnp.flip(filters, tuple(range(len(windows))))
     return convolve(
         stretched_grad,
@@ -115,28 +123,69 @@ def gradient_by_filter(
     windows: Sequence[Window],
     channels_first: bool,
 ) -> Any:
-    """What a convolution passes back to its filters, as a sum over parts of the batch."""
+    """What a convolution passes back to its filters: a sum over the batch, taken in parts."""
     batch = x.shape[0]
     if batch == 0:
         return jnp.zeros(tuple(filter_shape), grad.dtype)
-    positions = 1
-    for count in _lengths(grad.shape, channels_first):
-        positions *= count
-    template = _template(filter_shape, grad.dtype)
-
-    def of_part(first: int, last: int) -> Any:
-        transpose = jax.linear_transpose(
-            lambda filters: convolve(x[first:last], filters, windows, channels_first), template
-        )
-        return transpose(grad[first:last])[0]
-
-    parts = 1
+    if filter_shape[-2] != x.shape[1 if channels_first else -1]:
+        template = _template(filter_shape, grad.dtype)
+        return jax.linear_transpose(
+            lambda filters: convolve(x, filters, windows, channels_first), template
+        )(grad)[0]
+    if channels_first:
+        x, grad = jnp.moveaxis(x, 1, -1), jnp.moveaxis(grad, 1, -1)
+    images = batch
     if jax.default_backend() == "cpu":
-        parts = -(-batch * positions // FILTER_GRADIENT_TERMS)
-    images = -(-batch // min(max(parts, 1), FILTER_GRADIENT_PARTS, batch))
-    total = of_part(0, min(images, batch))
-    for first in range(images, batch, images):
-        total = total + of_part(first, min(first + images, batch))
+        terms = grad.size // max(grad.shape[-1], 1)
+        wanted = -(-terms // FILTER_GRADIENT_TERMS)
+        images = -(-batch // max(min(wanted, FILTER_GRADIENT_PARTS), 1))
+    parts, rest = divmod(batch, images)
+    if parts > 1:
+        # What precedes must not be computed anew for each part.
+        x, grad = _materialized(x, grad)
+    total = _filter_gradient_parts(x, grad, parts, images, windows)
+    if rest:
+        total = total + _filter_gradient_parts(x[-rest:], grad[-rest:], 1, rest, windows)
+    rank = total.ndim
+    # [in, *window, out] to [*window, in, out].
+    return jnp.transpose(total, (*range(1, rank - 1), 0, rank - 1))
+
+
+def _filter_gradient_parts(
+    x: Any, grad: Any, parts: int, images: int, windows: Sequence[Window]
+) -> Any:
+    """The sum of a convolution a part, ``[in, *window, out]``; data have channels last.
+
+    The channels of the data play the batch, its images the channels, and the gradients are the
+    filters. The layout is the one that XLA's convolutions want, so that it adds no transposition
+    of its own.
+    """
+    lengths, counts = x.shape[1:-1], grad.shape[1:-1]
+    rank = x.ndim
+    space = tuple(range(2, rank))
+    count = parts * images
+    data = jnp.reshape(x[:count], (parts, images, *x.shape[1:]))
+    data = jnp.transpose(data, (0, rank, *space, 1))
+    filters = jnp.reshape(grad[:count], (parts, images, *grad.shape[1:]))
+    filters = jnp.transpose(filters, (0, *space, 1, rank))
+    if parts > 1:
+        data, filters = _materialized(data, filters)
+    pads = []
+    for w, length, number in zip(windows, lengths, counts, strict=True):
+        before = w.pads(length)[0]
+        reach = (w.size - 1) * w.dilation + (number - 1) * w.stride + 1
+        pads.append((before, reach - length - before))
+    total: Any = None
+    for part in range(parts):
+        piece = lax.conv_general_dilated(
+            data[part],
+            filters[part],
+            window_strides=[w.dilation for w in windows],
+            padding=pads,
+            rhs_dilation=[w.stride for w in windows],
+            dimension_numbers=dimension_numbers(rank, False),
+        )
+        total = piece if total is None else total + piece
     return total
 
 
