@@ -14,7 +14,8 @@ import numpy as np
 
 from millrace.core import dtypes
 from millrace.core.tensor_shape import TensorShape
-from millrace.data.example import Example, SequenceExample
+from millrace.data.example import SequenceExample
+from millrace.ops import example_wire as wire
 from millrace.ops.string_arrays import strings, text
 
 #: Type of a feature: the field that holds its values, and its name in messages.
@@ -23,23 +24,26 @@ FIELDS = {
     dtypes.int64: ("int64_list", "int64"),
     dtypes.string: ("bytes_list", "string"),
 }
-_KIND_NAMES = dict(FIELDS.values())
 
 
-def parse_examples(serialized: Sequence[bytes]) -> list[Any]:
-    """The feature map of each serialized Example.
+def parse_examples(serialized: Sequence[bytes]) -> list[dict[str, bytes]]:
+    """The encoded features of each serialized Example.
 
     Raises:
       ValueError: A string is not an Example.
     """
-    parse = Example.FromString
     maps = []
     for string in serialized:
         try:
-            maps.append(parse(string).features.feature)
+            maps.append(wire.features_of(string))
         except Exception:
             raise ValueError(f"Could not parse example input, value: '{text(string)}'") from None
     return maps
+
+
+def encoded(features: Any) -> dict[str, bytes]:
+    """A Features message as `parse_examples` gives one."""
+    return {key: feature.SerializeToString() for key, feature in features.feature.items()}
 
 
 def parse_sequence_example(serialized: bytes, name: str) -> Any:
@@ -68,16 +72,86 @@ class Places:
         return f"Name: {self.name(index)}, Key: {key}, Index: {index}. "
 
 
-def _array(values: list[Any], kind: dtypes.DType) -> Any:
-    if kind == dtypes.string:
-        return strings(values)
-    return np.array(values, kind.as_numpy_dtype)
-
-
 def known_sizes(shape: TensorShape) -> tuple[int, ...]:
     """The sizes of a fully known shape."""
     assert shape.sizes is not None
     return tuple(size or 0 for size in shape.sizes)
+
+
+def _text(shape: TensorShape) -> str:
+    return str(shape.as_list()).replace("None", "?").replace(" ", "")
+
+
+class WrongType(ValueError):
+    """A feature holds values of another type.
+
+    Attributes:
+      index: Of the example.
+    """
+
+    def __init__(self, index: int, message: str) -> None:
+        super().__init__(message)
+        self.index = index
+
+
+class _Column:
+    """One feature of a batch.
+
+    Attributes:
+      present: Whether each example has it.
+      values: The values of all examples, one after the other.
+      counts: How many of them each example has.
+    """
+
+    def __init__(self, maps: list[Any], key: str, kind: dtypes.DType, mismatch: Any) -> None:
+        wanted = _KIND_BYTES[kind]
+        contents: list[bytes] = []
+        self.present = np.ones(len(maps), bool)
+        for i, features in enumerate(maps):
+            feature = features.get(key)
+            if feature and feature[0] == wanted and feature[1:2] == _SIZES.get(len(feature)):
+                contents.append(feature[2:])  # `list_of` without the call: nearly always
+                continue
+            found, content = (0, b"") if feature is None else self._list(feature, key, i)
+            if found != wanted:
+                if found:
+                    raise WrongType(i, mismatch(i, _KINDS[found]))
+                self.present[i] = False
+            contents.append(content)
+        try:
+            self.values, self.counts = _DECODERS[kind](contents)
+        except (IndexError, ValueError) as error:
+            raise ValueError(f"Could not parse the values of feature {key}: {error}") from None
+
+    @staticmethod
+    def _list(feature: bytes, key: str, index: int) -> tuple[int, bytes]:
+        try:
+            found, content = wire.list_of(feature)
+        except ValueError:
+            found, content = -1, b""
+        if found not in _KINDS and found:
+            raise ValueError(f"Could not parse feature {key} of example {index}")
+        return found, content
+
+
+#: What says that a feature of some length is one list; only for short ones.
+_SIZES = {size + 2: bytes([size]) for size in range(128)}
+
+_DECODERS: dict[dtypes.DType, Any] = {
+    dtypes.float32: wire.floats,
+    dtypes.int64: wire.integers,
+    dtypes.string: wire.byte_strings,
+}
+_KIND_BYTES = {
+    dtypes.float32: wire.FLOAT_LIST,
+    dtypes.int64: wire.INT64_LIST,
+    dtypes.string: wire.BYTES_LIST,
+}
+_KINDS = {byte: FIELDS[kind][1] for kind, byte in _KIND_BYTES.items()}
+
+
+def _flat(values: Any, kind: dtypes.DType) -> Any:
+    return strings(values) if kind == dtypes.string else values
 
 
 def fixed_column(
@@ -92,66 +166,44 @@ def fixed_column(
     field, kind_name = FIELDS[kind]
     sizes = known_sizes(shape)
     count = int(np.prod(sizes))
-    fallback = default.reshape(-1).tolist() if default.size or not count else None
-    column: list[Any] = []
-    for i, features in enumerate(maps):
-        feature = features.get(key)
-        found = None if feature is None else feature.WhichOneof("kind")
-        if found is None:
-            if fallback is None:
-                prefix = f"Name: {places.name(i)}, " if places.is_batch else ""
-                raise ValueError(
-                    f"{prefix}Feature: {key} (data type: {kind_name}) is required but could not "
-                    "be found."
-                )
-            column.extend(fallback)
-            continue
-        if found != field:
+    if kind == dtypes.float32:
+        block = wire.equal_floats([features.get(key) for features in maps], count)
+        if block is not None:
+            return block.reshape(len(maps), *sizes)
+    column = _Column(
+        maps,
+        key,
+        kind,
+        lambda i, found: f"{places.feature(key, i)} Data types don't match. Data type: {found} but "
+        f"expected type: {kind_name}",
+    )
+    if not column.present.all() and not (default.size or not count):
+        prefix = ""
+        if places.is_batch:
+            prefix = f"Name: {places.name(int(np.argmin(column.present)))}, "
+        raise ValueError(
+            f"{prefix}Feature: {key} (data type: {kind_name}) is required but could not be found."
+        )
+    wrong = np.flatnonzero(column.present & (column.counts != count))
+    if len(wrong):
+        i = int(wrong[0])
+        found = int(column.counts[i])
+        if not places.is_batch and found > count:
             raise ValueError(
-                f"{places.feature(key, i)} Data types don't match. Data type: "
-                f"{_KIND_NAMES[found]} but expected type: {kind_name}"
+                f"{places.feature(key, i)} Can't parse serialized Example: Some {field} slice was "
+                "not parsed."
             )
-        values = getattr(feature, field).value
-        if len(values) != count:
-            if not places.is_batch and len(values) > count:
-                raise ValueError(
-                    f"{places.feature(key, i)} Can't parse serialized Example: Some {field} slice "
-                    "was not parsed."
-                )
-            raise ValueError(
-                f"{places.feature(key, i)} Number of {kind_name} values != expected.  Values "
-                f"size: {len(values)} but output shape: {_text(shape)}"
-            )
-        column.extend(values)
-    return _array(column, kind).reshape(len(maps), *sizes)
-
-
-def _text(shape: TensorShape) -> str:
-    return str(shape.as_list()).replace("None", "?").replace(" ", "")
-
-
-def _rows(
-    maps: list[Any], key: str, kind: dtypes.DType, places: Places, is_dense: bool
-) -> list[Any]:
-    """The values of a feature in each example, as many as there are."""
-    field, kind_name = FIELDS[kind]
-    rows: list[Any] = []
-    for i, features in enumerate(maps):
-        feature = features.get(key)
-        found = None if feature is None else feature.WhichOneof("kind")
-        if found is None:
-            rows.append(())
-        elif found == field:
-            rows.append(getattr(feature, field).value)
-        else:
-            actual = _KIND_NAMES[found]
-            told = (
-                f"Data type: {actual} but expected type: {kind_name}"
-                if is_dense
-                else f"Expected type: {kind_name}, Actual type: {actual}"
-            )
-            raise ValueError(f"{places.feature(key, i)} Data types don't match. {told}")
-    return rows
+        raise ValueError(
+            f"{places.feature(key, i)} Number of {kind_name} values != expected.  Values size: "
+            f"{found} but output shape: {_text(shape)}"
+        )
+    values = _flat(column.values, kind)
+    if column.present.all():
+        return values.reshape(len(maps), *sizes)
+    result = np.empty((len(maps), count), kind.as_numpy_dtype)
+    result[column.present] = values.reshape(-1, count)
+    result[~column.present] = default.reshape(-1)
+    return result.reshape(len(maps), *sizes)
 
 
 def padded_column(
@@ -163,54 +215,66 @@ def padded_column(
     places: Places,
 ) -> Any:
     """A feature of any length, filled up to the longest: [batch, longest, *shape[1:]]."""
+    kind_name = FIELDS[kind][1]
     inner = known_sizes(shape[1:])
     stride = int(np.prod(inner))
-    rows = _rows(maps, key, kind, places, is_dense=True)
-    for i, row in enumerate(rows):
-        if len(row) % stride:
-            if not places.is_batch:
-                raise ValueError(
-                    f"Error while parsing feature with key {key}: number of elements should be "
-                    f"divisible by {stride}, found {len(row)} instead"
-                )
+    column = _Column(
+        maps,
+        key,
+        kind,
+        lambda i, found: f"{places.feature(key, i)} Data types don't match. Data type: {found} but "
+        f"expected type: {kind_name}",
+    )
+    uneven = np.flatnonzero(column.counts % stride)
+    if len(uneven):
+        i = int(uneven[0])
+        found = int(column.counts[i])
+        if not places.is_batch:
             raise ValueError(
-                f"{places.feature(key, i)} Number of {FIELDS[kind][1]} values is not a multiple "
-                f"of stride length. Saw {len(row)} values but output shape is: {_text(shape)}"
+                f"Error while parsing feature with key {key}: number of elements should be "
+                f"divisible by {stride}, found {found} instead"
             )
-    return _padded(rows, kind, stride, inner, padding)
-
-
-def _padded(
-    rows: list[Any], kind: dtypes.DType, stride: int, inner: tuple[int, ...], padding: Any
-) -> Any:
-    longest = max((len(row) for row in rows), default=0)
-    result = np.empty((len(rows), longest), kind.as_numpy_dtype)
+        raise ValueError(
+            f"{places.feature(key, i)} Number of {kind_name} values is not a multiple of stride "
+            f"length. Saw {found} values but output shape is: {_text(shape)}"
+        )
+    longest = int(column.counts.max(initial=0))
+    result = np.empty((len(maps), longest), kind.as_numpy_dtype)
     result.fill(padding.item() if np.size(padding) else (b"" if kind == dtypes.string else 0))
-    for i, row in enumerate(rows):
-        if len(row):
-            result[i, : len(row)] = _array(list(row), kind)
-    return result.reshape(len(rows), longest // stride, *inner)
+    result[np.arange(longest) < column.counts[:, None]] = _flat(column.values, kind)
+    return result.reshape(len(maps), longest // stride, *inner)
 
 
 def sparse_column(
     maps: list[Any], key: str, kind: dtypes.DType, places: Places
 ) -> tuple[Any, Any, Any]:
     """A feature of any length as indices, values and shape."""
-    rows = _rows(maps, key, kind, places, is_dense=False)
-    values = _array([value for row in rows for value in row], kind)
+    kind_name = FIELDS[kind][1]
+    column = _Column(
+        maps,
+        key,
+        kind,
+        lambda i, found: f"{places.feature(key, i)} Data types don't match. Expected type: "
+        f"{kind_name}, Actual type: {found}",
+    )
+    values, counts = _flat(column.values, kind), column.counts
     if not places.is_batch:
-        count = len(values)
-        return np.arange(count, dtype=np.int64).reshape(-1, 1), values, np.array([count], np.int64)
-    lengths = np.array([len(row) for row in rows], np.int64)
-    starts = np.cumsum(lengths) - lengths
+        total = len(values)
+        return np.arange(total, dtype=np.int64).reshape(-1, 1), values, np.array([total], np.int64)
+    starts = np.cumsum(counts) - counts
     indices = np.empty((len(values), 2), np.int64)
-    indices[:, 0] = np.repeat(np.arange(len(rows)), lengths)
-    indices[:, 1] = np.arange(len(values)) - np.repeat(starts, lengths)
-    longest = int(lengths.max()) if len(rows) else 0
-    return indices, values, np.array([len(rows), longest], np.int64)
+    indices[:, 0] = np.repeat(np.arange(len(maps)), counts)
+    indices[:, 1] = np.arange(len(values)) - np.repeat(starts, counts)
+    return indices, values, np.array([len(maps), counts.max(initial=0)], np.int64)
 
 
 # -- Feature lists of SequenceExamples ----------------------------------------------------------
+
+
+def _array(values: list[Any], kind: dtypes.DType) -> Any:
+    if kind == dtypes.string:
+        return strings(values)
+    return np.array(values, kind.as_numpy_dtype)
 
 
 def _steps(

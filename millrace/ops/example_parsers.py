@@ -274,7 +274,7 @@ def _parse_sequences(
     messages = [
         columns.parse_sequence_example(string, places.name(i)) for i, string in enumerate(batch)
     ]
-    maps = [message.context.feature for message in messages]
+    maps = [columns.encoded(message.context) for message in messages]
     context_dense = [
         _context_column(maps, *feature, places) for feature in wanted.context_dense
     ]
@@ -310,36 +310,24 @@ def _context_column(
     default: Any,
     places: columns.Places,
 ) -> Any:
-    field, kind_name = columns.FIELDS[kind]
+    _, _, sizes = _context_sparse(maps, key, kind, columns.Places([], is_batch=True))
     count = int(np.prod(columns.known_sizes(shape)))
-    for i, features in enumerate(maps):
-        feature = features.get(key)
-        found = None if feature is None else feature.WhichOneof("kind")
-        if found is not None and found != field:
-            raise ValueError(
-                f"Name: {places.name(i)}, Context feature: {key}.  Data types don't match. "
-                f"Expected type: {kind_name}"
-            )
-        have = len(getattr(feature, field).value) if found else (count if default.size else 0)
-        if have != count:
-            raise ValueError(
-                f"Inconsistent max number of elements for feature {key}: expected {count}, but "
-                f"found {have}"
-            )
+    if not default.size and sizes[1] != count:
+        raise ValueError(
+            f"Inconsistent max number of elements for feature {key}: expected {count}, but found "
+            f"{sizes[1]}"
+        )
     return columns.fixed_column(maps, key, kind, shape, default, places)
 
 
 def _context_sparse(maps: list[Any], key: str, kind: Any, places: columns.Places) -> Any:
-    field, kind_name = columns.FIELDS[kind]
-    for i, features in enumerate(maps):
-        feature = features.get(key)
-        found = None if feature is None else feature.WhichOneof("kind")
-        if found not in (None, field):
-            raise ValueError(
-                f"Name: {places.name(i)}, Context feature: {key}.  Data types don't match. "
-                f"Expected type: {kind_name}"
-            )
-    return columns.sparse_column(maps, key, kind, places)
+    try:
+        return columns.sparse_column(maps, key, kind, places)
+    except columns.WrongType as wrong:
+        raise ValueError(
+            f"Name: {places.name(wrong.index)}, Context feature: {key}.  Data types don't match. "
+            f"Expected type: {columns.FIELDS[kind][1]}"
+        ) from None
 
 
 def _sequence_shapes(c: ShapeContext) -> list[TensorShape]:

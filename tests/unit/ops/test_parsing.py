@@ -237,3 +237,54 @@ def test_a_wrong_sequence_says_what_is_wrong(context, lists, words):
 def test_a_vector_is_not_one_example():
     with tf.Graph().as_default(), pytest.raises(ValueError, match="must be a scalar"):
         tf.parse_single_example([FIRST], {"i": FIXED([], tf.int64)})
+
+
+def _list(kind, payload):
+    return bytes([kind, len(payload)]) + payload
+
+
+@pytest.mark.parametrize(
+    ("feature", "kind", "expected"),
+    [
+        (b"\x1a\x03\x0a\x01\x05", tf.int64, [5]),
+        (b"\x1a\x04\x08\x05\x08\x06", tf.int64, [5, 6]),  # not packed
+        (b"\x1a\x05\x08\x05\x0a\x01\x07", tf.int64, [5, 7]),  # packed in parts
+        (b"\x1a\x05\x0a\x03\x80\x80\x01", tf.int64, [16384]),
+        (_list(0x1A, b"\x0a\x0a" + b"\xff" * 9 + b"\x01"), tf.int64, [-1]),
+        (b"\x1a\x00", tf.int64, []),
+        (b"", tf.int64, []),
+        (b"\x12\x05\x0d\x00\x00\x80\x3f", tf.float32, [1.0]),
+        (b"\x12\x06\x0a\x04\x00\x00\x80\x3f", tf.float32, [1.0]),
+        (b"\x0a\x00\x12\x06\x0a\x04\x00\x00\x80\x3f", tf.float32, [1.0]),  # the last one counts
+        (b"\x0a\x05\x0a\x00\x0a\x01a", tf.string, [b"", b"a"]),
+        (b"\x0a\x86\x02\x0a\x83\x02" + b"x" * 259, tf.string, [b"x" * 259]),
+    ],
+)
+def test_every_encoding_of_a_feature_is_read(feature, kind, expected):
+    entry = b"\x0a\x01k\x12" + (
+        bytes([len(feature)])
+        if len(feature) < 128
+        else bytes([len(feature) & 0x7F | 0x80, len(feature) >> 7])
+    )
+    entry += feature
+    features = b"\x0a" + _varint(len(entry)) + entry
+    serialized = b"\x0a" + _varint(len(features)) + features
+    got = run(lambda: tf.parse_example([serialized], {"k": VARIABLE(kind)}))
+    assert got["k"].values.tolist() == expected
+    if expected:
+        fixed = run(lambda: tf.parse_example([serialized], {"k": FIXED([len(expected)], kind)}))
+        assert fixed["k"].tolist() == [expected]
+
+
+def _varint(number):
+    return bytes([number]) if number < 128 else bytes([number & 0x7F | 0x80, number >> 7])
+
+
+@pytest.mark.parametrize("feature", [b"\x1a", b"\x1a\x09\x08", b"\x22\x00", b"\x1a\x02\x10\x05"])
+def test_a_broken_feature_is_refused(feature):
+    entry = b"\x0a\x01k\x12" + bytes([len(feature)]) + feature
+    features = b"\x0a" + bytes([len(entry)]) + entry
+    serialized = b"\x0a" + bytes([len(features)]) + features
+    fails(
+        lambda: tf.parse_example([serialized], {"k": VARIABLE(tf.int64)}), "Could not parse"
+    )

@@ -1,0 +1,170 @@
+"""Features of Example messages straight from their bytes.
+
+A feature is one of three lists of values; a batch of thousands has tens of thousands of them, and
+an object for each list would cost more than all the rest of parsing. So the map of features is
+parsed with its values as bytes, and the bytes of a whole column are decoded at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from millrace.data.messages import declare
+
+_messages = declare(
+    "millrace/features_as_bytes.proto",
+    "millrace",
+    {
+        "FeaturesAsBytes": "map<string, bytes> feature = 1",
+        "ExampleAsBytes": "FeaturesAsBytes features = 1",
+    },
+)
+_Example: Any = _messages["ExampleAsBytes"]
+
+#: The first byte of a feature: which list it holds.
+BYTES_LIST, FLOAT_LIST, INT64_LIST = 0x0A, 0x12, 0x1A
+
+_PACKED, _FIXED32, _VARINT = 0x0A, 0x0D, 0x08
+
+
+def features_of(serialized: bytes) -> dict[str, bytes]:
+    """Key to encoded feature of a serialized Example.
+
+    Raises:
+      Exception: It is not an Example.
+    """
+    return dict(_Example.FromString(serialized).features.feature)
+
+
+def _varint(data: bytes, position: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+        shift += 7
+
+
+def list_of(feature: bytes) -> tuple[int, bytes]:
+    """(kind, encoded list) of a feature; kind 0 when it has none.
+
+    Raises:
+      ValueError: The bytes are not a feature.
+    """
+    if not feature:
+        return 0, b""
+    if len(feature) >= 2 and feature[1] == len(feature) - 2:
+        return feature[0], feature[2:]  # one list of fewer than 128 bytes: nearly always
+    kind, content, position = 0, b"", 0
+    try:
+        while position < len(feature):
+            kind = feature[position]
+            size, start = _varint(feature, position + 1)
+            position = start + size
+            content = feature[start:position]
+    except IndexError:
+        raise ValueError("truncated feature") from None
+    if position != len(feature):
+        raise ValueError("truncated feature")
+    return kind, content
+
+
+def _packed(content: bytes) -> bytes | None:
+    """What is in a list that has one packed field; None for others."""
+    if not content:
+        return b""
+    if content[0] != _PACKED:
+        return None
+    if len(content) >= 2 and content[1] == len(content) - 2:
+        return content[2:]
+    size, start = _varint(content, 1)
+    return content[start:] if start + size == len(content) else None
+
+
+def _pieces(content: bytes, single: int) -> bytes:
+    """The values of a list that is not packed, or packed in parts, as if it were packed."""
+    result, position = b"", 0
+    while position < len(content):
+        tag = content[position]
+        if tag == _PACKED:
+            size, start = _varint(content, position + 1)
+        elif tag == single:
+            start = position + 1
+            size = 4 if tag == _FIXED32 else _varint(content, start)[1] - start
+        else:
+            raise ValueError(f"unknown field {tag >> 3} in a list of values")
+        position = start + size
+        result += content[start:position]
+    return result
+
+
+def _joined(contents: Sequence[bytes], single: int) -> list[bytes]:
+    parts = []
+    for content in contents:
+        part = _packed(content)
+        parts.append(_pieces(content, single) if part is None else part)
+    return parts
+
+
+def floats(contents: Sequence[bytes]) -> tuple[Any, Any]:
+    """(all values, how many in each) of encoded lists of floats."""
+    parts = _joined(contents, _FIXED32)
+    values = np.frombuffer(b"".join(parts), "<f4").astype(np.float32)
+    return values, np.fromiter(map(len, parts), np.int64, len(parts)) // 4
+
+
+def equal_floats(features: Sequence[bytes | None], count: int) -> Any:
+    """The values of features that all hold `count` packed floats; None if one does not."""
+    if not 0 < count <= 30 or None in features:
+        return None
+    data = np.frombuffer(b"".join(features), np.uint8)  # type: ignore[arg-type]
+    width = 4 * count + 4
+    if len(data) != width * len(features):
+        return None
+    rows = data.reshape(len(features), width)
+    begin = np.array([FLOAT_LIST, width - 2, _PACKED, width - 4], np.uint8)
+    if not (rows[:, :4] == begin).all():
+        return None
+    return np.ascontiguousarray(rows[:, 4:]).view("<f4").astype(np.float32)
+
+
+def integers(contents: Sequence[bytes]) -> tuple[Any, Any]:
+    """(all values, how many in each) of encoded lists of integers."""
+    parts = _joined(contents, _VARINT)
+    data = np.frombuffer(b"".join(parts), np.uint8)
+    lengths = np.fromiter(map(len, parts), np.int64, len(parts))
+    ends = np.flatnonzero(data < 0x80)
+    starts = np.concatenate([[0], ends[:-1] + 1]) if len(ends) else ends
+    counts = np.searchsorted(ends, np.cumsum(lengths)) - np.searchsorted(
+        ends, np.cumsum(lengths) - lengths
+    )
+    if len(ends) == len(data):
+        return data.astype(np.int64), counts
+    place = np.arange(len(data)) - np.repeat(starts, ends - starts + 1)
+    shifted = (data & 0x7F).astype(np.uint64) << (7 * place).astype(np.uint64)
+    return np.add.reduceat(shifted, starts).astype(np.int64), counts
+
+
+def byte_strings(contents: Sequence[bytes]) -> tuple[list[bytes], Any]:
+    """(all values, how many in each) of encoded lists of strings."""
+    values: list[bytes] = []
+    counts = np.empty(len(contents), np.int64)
+    for i, content in enumerate(contents):
+        if len(content) >= 2 and content[1] == len(content) - 2 and content[0] == _PACKED:
+            values.append(content[2:])
+            counts[i] = 1
+            continue
+        before, position = len(values), 0
+        while position < len(content):
+            if content[position] != _PACKED:
+                raise ValueError("unknown field in a list of strings")
+            size, start = _varint(content, position + 1)
+            position = start + size
+            values.append(content[start:position])
+        counts[i] = len(values) - before
+    return values, counts
