@@ -70,9 +70,7 @@ def pack_sequence_as(structure: Any, flat_sequence: Any, expand_composites: bool
     flat = list(flat_sequence)
     if not is_nested(structure):
         if len(flat) != 1:
-            raise ValueError(
-                f"Structure is a scalar but len(flat_sequence) == {len(flat)} > 1"
-            )
+            raise ValueError(f"Structure is a scalar but len(flat_sequence) == {len(flat)} > 1")
         return flat[0]
     count = len(flatten(structure))
     if count != len(flat):
@@ -102,9 +100,7 @@ def map_structure(
     for other in structures[1:]:
         assert_same_structure(structures[0], other, check_types=check_types)
     columns = [flatten(structure) for structure in structures]
-    return pack_sequence_as(
-        structures[0], [func(*leaves) for leaves in zip(*columns, strict=True)]
-    )
+    return pack_sequence_as(structures[0], [func(*leaves) for leaves in zip(*columns, strict=True)])
 
 
 def assert_same_structure(

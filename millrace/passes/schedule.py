@@ -100,7 +100,9 @@ def is_folded(edge: Edge, known: dict[Edge, bool]) -> bool:
         node = current.node
         if node.type == "Const" or node.type in SHAPE_QUERIES:
             known[current] = True
-        elif not (_folds(node) and node.inputs) or any(known.get(source) is False for source in node.inputs):
+        elif not (_folds(node) and node.inputs) or any(
+            known.get(source) is False for source in node.inputs
+        ):
             known[current] = False
         elif unknown := [source for source in node.inputs if source not in known]:
             pending.append(unknown[0])
