@@ -3,7 +3,6 @@
 This package is a facade: everything in it is re-exported from the folders below.
 """
 
-
 from millrace import (
     app,
     bitwise,
@@ -11,6 +10,7 @@ from millrace import (
     debugging,
     dtypes,
     errors,
+    examples,
     flags,
     gfile,
     graph_util,
@@ -21,6 +21,7 @@ from millrace import (
     logging,
     lookup,
     losses,
+    manip,
     math,
     metrics,
     nest,
@@ -49,16 +50,22 @@ from millrace.core.config import (
     GPUOptions,
     GraphDef,
     GraphOptions,
+    HistogramProto,
+    LogMessage,
     MetaGraphDef,
+    NameAttrList,
     NodeDef,
     OptimizerOptions,
     RunMetadata,
     RunOptions,
     SessionLog,
     Summary,
+    SummaryMetadata,
+    TensorInfo,
 )
 from millrace.core.device_spec import DeviceSpec
 from millrace.core.dtypes import (
+    QUANTIZED_DTYPES,
     DType,
     as_dtype,
     bfloat16,
@@ -87,7 +94,15 @@ from millrace.core.dtypes import (
     uint64,
     variant,
 )
-from millrace.core.tensor_shape import Dimension, TensorShape
+from millrace.core.errors import OpError
+from millrace.core.tensor_proto import make_ndarray, make_tensor_proto
+from millrace.core.tensor_shape import (
+    Dimension,
+    TensorShape,
+    dimension_at_index,
+    dimension_value,
+)
+from millrace.core.tensor_spec import SparseTensorSpec, TensorSpec, TypeSpec
 from millrace.graph.behavior import *
 from millrace.graph.constant_value import constant_value as get_static_value
 from millrace.graph.convert import (
@@ -105,6 +120,7 @@ from millrace.graph.defaults import (
     get_collection_ref,
     get_default_graph,
     get_default_session,
+    init_scope,
     name_scope,
     op_scope,
     reset_default_graph,
@@ -118,7 +134,7 @@ from millrace.graph.graph import (
 from millrace.graph.import_graph_def import import_graph_def
 from millrace.graph.keys import GraphKeys
 from millrace.graph.operation import Operation
-from millrace.graph.registry import RegisterGradient
+from millrace.graph.registry import RegisterGradient, no_gradient
 from millrace.graph.registry import no_gradient as NoGradient
 from millrace.graph.registry import no_gradient as NotDifferentiable
 from millrace.graph.slices import (
@@ -128,6 +144,7 @@ from millrace.graph.slices import (
     SparseTensorValue,
     convert_to_tensor_or_indexed_slices,
     convert_to_tensor_or_sparse_tensor,
+    is_tensor,
 )
 from millrace.graph.tensor import Tensor
 from millrace.ops.accumulators import *
@@ -158,6 +175,7 @@ from millrace.ops.contraction import *
 from millrace.ops.control_flow import *
 from millrace.ops.counting import *
 from millrace.ops.cumulative import *
+from millrace.ops.custom_gradient import *
 from millrace.ops.elementwise import *
 from millrace.ops.fourier import *
 from millrace.ops.frames import *
@@ -193,7 +211,21 @@ from millrace.ops.template import *
 from millrace.ops.tensor_array import *
 from millrace.ops.variable_scope import *
 from millrace.ops.variables import *
-from millrace.platform.version import COMPILER_VERSION, GIT_VERSION, __version__
+from millrace.platform.build_flags import (
+    CXX11_ABI_FLAG,
+    CXX_VERSION,
+    MONOLITHIC_BUILD,
+    load_file_system_library,
+    load_library,
+    load_op_library,
+)
+from millrace.platform.logging import get_logger
+from millrace.platform.version import (
+    COMPILER_VERSION,
+    GIT_VERSION,
+    __git_version__,
+    __version__,
+)
 from millrace.platform.version import TENSORFLOW_VERSION as VERSION
 from millrace.summary.builders import (
     audio_summary,

@@ -2,7 +2,6 @@
 
 # ruff: noqa: F401 - this module re-exports
 
-from millrace import gfile
 from millrace.data.tfrecord import (
     TFRecordCompressionType,
     TFRecordOptions,
@@ -47,5 +46,6 @@ from millrace.ops.string_conversion import (
     serialize_tensor,
 )
 from millrace.ops.strings import decode_base64, encode_base64
+from millrace.platform import gfile
 from millrace.training.input import match_filenames_once
 from millrace.training.write_graph import write_graph

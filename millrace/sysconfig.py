@@ -2,6 +2,7 @@
 
 from millrace.platform.build_flags import (
     CXX11_ABI_FLAG,
+    CXX_VERSION,
     MONOLITHIC_BUILD,
     get_build_info,
     get_compile_flags,
@@ -12,6 +13,7 @@ from millrace.platform.build_flags import (
 
 __all__ = [
     "CXX11_ABI_FLAG",
+    "CXX_VERSION",
     "MONOLITHIC_BUILD",
     "get_build_info",
     "get_compile_flags",

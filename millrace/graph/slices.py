@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from millrace.core import dtypes
 from millrace.core.tensor_shape import TensorShape, as_shape
 from millrace.graph.constant_value import constant_value_as_shape
-from millrace.graph.convert import convert_to_tensor
+from millrace.graph.convert import convert_to_tensor, is_tensor_like
 from millrace.graph.defaults import name_scope
 from millrace.graph.graph import Graph
 from millrace.graph.operation import Operation
@@ -219,3 +219,8 @@ def convert_to_tensor_or_sparse_tensor(
             )
         return value
     return convert_to_tensor(value, dtype, name)
+
+
+def is_tensor(x: Any) -> bool:
+    """Whether `x` is a tensor, a variable, a SparseTensor or an IndexedSlices."""
+    return isinstance(x, SparseTensor | IndexedSlices) or is_tensor_like(x)

@@ -12,6 +12,7 @@ from typing import Any
 from millrace.core import errors
 
 CXX11_ABI_FLAG = 1
+CXX_VERSION = 201703
 MONOLITHIC_BUILD = 0
 
 
@@ -37,6 +38,26 @@ def get_lib() -> str:
     raise errors.NotFoundError(
         None, None, "Millrace has no C++ library: write an op as a Python function instead"
     )
+
+
+def load_library(library_location: str) -> None:
+    """Raises NotFoundError: there is nothing that could load C++ kernels."""
+    raise errors.NotFoundError(
+        None,
+        None,
+        f"{library_location}: Millrace loads no C++ kernels; write the op as a Python function, or "
+        "use tf.py_func",
+    )
+
+
+def load_op_library(library_filename: str) -> None:
+    """Raises NotFoundError: there is nothing that could load C++ kernels."""
+    load_library(library_filename)
+
+
+def load_file_system_library(library_filename: str) -> None:
+    """Raises NotFoundError: file systems come from fsspec."""
+    load_library(library_filename)
 
 
 def get_build_info() -> dict[str, Any]:

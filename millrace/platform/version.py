@@ -9,3 +9,4 @@ TENSORFLOW_VERSION = "1.15.0"
 GIT_VERSION = f"millrace-{__version__}"
 #: `tf.COMPILER_VERSION`: there is no compiler; XLA compiles at run time.
 COMPILER_VERSION = "none"
+__git_version__ = GIT_VERSION
