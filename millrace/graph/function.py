@@ -160,8 +160,12 @@ class Function:
         message = function_pb2.FunctionDef()
         message.signature.name = self.name
         argument_names: dict[Operation, str] = {}
+        arguments = {tensor.op for tensor in self.inputs}
+        taken = {op.name for op in self.graph.get_operations() if op not in arguments}
         for i, tensor in enumerate(self.inputs):
             name = _argument_name(tensor.op.name, i)
+            while name in taken:  # Arguments and nodes share one space of names.
+                name = f"arg_{name}"
             argument_names[tensor.op] = name
             message.signature.input_arg.add(
                 name=name, type=tensor.dtype.base_dtype.as_datatype_enum

@@ -456,6 +456,75 @@ def test_a_graph_comes_out_as_it_went_in(graph: tf.Graph) -> None:
     assert graph.as_graph_def(add_shapes=True) == source.as_graph_def(add_shapes=True)
 
 
+def loop_of_version_1() -> graph_pb2.GraphDef:
+    """i (fed) counted up to 10 by Enter, Merge, Switch and NextIteration, readers first."""
+    message = graph_pb2.GraphDef()
+
+    def node(name: str, op: str, inputs: str = "", **attrs: Any) -> None:
+        made = message.node.add(name=name, op=op, input=inputs.split())
+        for key, value in attrs.items():
+            if isinstance(value, bytes):
+                made.attr[key].s = value
+            elif isinstance(value, bool):
+                made.attr[key].b = value
+            elif key == "N":
+                made.attr[key].i = value
+            elif key == "value":
+                made.attr[key].tensor.dtype = 3
+                made.attr[key].tensor.tensor_shape.SetInParent()
+                made.attr[key].tensor.int_val.append(value)
+            else:
+                made.attr[key].type = value
+
+    frame = {"frame_name": b"loop", "is_constant": False}
+    node("out", "Identity", "w/Exit", T=3)
+    node("w/Exit", "Exit", "w/Switch", T=3)
+    node("w/NextIteration", "NextIteration", "w/add", T=3)
+    node("w/add", "AddV2", "w/Identity w/one", T=3)
+    node("w/one", "Const", "^w/Identity", dtype=3, value=1)
+    node("w/Identity", "Identity", "w/Switch:1", T=3)
+    node("w/Switch", "Switch", "w/Merge w/LoopCond", T=3)
+    node("w/LoopCond", "LoopCond", "w/Less")
+    node("w/Less", "Less", "w/Merge w/ten", T=3)
+    node("w/ten", "Const", "^w/Merge", dtype=3, value=10)
+    node("w/Merge", "Merge", "w/Enter w/NextIteration", T=3, N=2)
+    node("w/Enter", "Enter", "i", T=3, **frame)
+    node("i", "Placeholder", dtype=3)
+    return message
+
+
+def test_a_loop_of_version_1_is_the_only_cycle_that_there_may_be(graph: tf.Graph) -> None:
+    tf.import_graph_def(loop_of_version_1(), name="x")
+    merge = graph.get_operation_by_name("x/w/Merge")
+    assert [t.name for t in merge.inputs] == ["x/w/Enter:0", "x/w/NextIteration:0"]
+    assert graph.get_tensor_by_name("x/w/NextIteration:0").consumers() == [merge]
+    assert graph.get_tensor_by_name("x/w/Enter:0").consumers() == [merge]
+    assert merge.outputs[0].shape.ndims is None, "an iteration may change the shape"
+    with tf.Session() as session:
+        assert session.run("x/out:0", {"x/i:0": 3}) == 10
+        assert session.run("x/out:0", {"x/i:0": 12}) == 12
+    by_name = {node.name: node for node in graph.as_graph_def().node}
+    for node in loop_of_version_1().node:
+        found = by_name[f"x/{node.name}"]
+        assert found.op == node.op and len(found.input) == len(node.input)
+
+
+def test_a_loop_of_version_1_comes_out_as_it_went_in(graph: tf.Graph) -> None:
+    tf.import_graph_def(loop_of_version_1(), name="")
+    once = graph.as_graph_def()
+    with tf.Graph().as_default() as again:
+        tf.import_graph_def(once, name="")
+        assert again.as_graph_def() == once
+
+
+def test_a_loop_of_version_1_can_be_entered_with_another_value(graph: tf.Graph) -> None:
+    (out,) = tf.import_graph_def(
+        loop_of_version_1(), input_map={"i": tf.constant(7)}, return_elements=["out:0"]
+    )
+    with tf.Session() as session:
+        assert session.run(out) == 10
+
+
 def test_a_loop_with_a_conditional_comes_out_as_it_went_in_and_runs(graph: tf.Graph) -> None:
     with tf.Graph().as_default() as source:
         i = tf.placeholder(tf.int32, [], name="i")
@@ -471,6 +540,21 @@ def test_a_loop_with_a_conditional_comes_out_as_it_went_in_and_runs(graph: tf.Gr
     assert graph.as_graph_def() == before
     with tf.Session() as session:
         assert session.run("out:0", {"i:0": 0, "step:0": [1, 10]}).tolist() == [1.0, 10.0]
+
+
+def test_an_argument_and_a_node_of_a_body_may_want_the_same_name(graph: tf.Graph) -> None:
+    with tf.Graph().as_default() as source:
+        start = tf.placeholder(tf.float32, [], name="cond")  # In the body: argument cond_1, ...
+
+        def body(i: Any, x: Any) -> Any:
+            return i + 1, tf.cond(i > 1, lambda: x * 2.0, lambda: x + 1.0)  # ... and node cond_1.
+
+        tf.identity(tf.while_loop(lambda i, x: i < 3, body, [0, start])[1], name="out")
+    before = source.as_graph_def()
+    tf.import_graph_def(before, name="")
+    assert graph.as_graph_def() == before
+    with tf.Session() as session:
+        assert session.run("out:0", {"cond:0": 1.0}) == 6.0
 
 
 def test_functions_may_be_imported_twice(graph: tf.Graph) -> None:

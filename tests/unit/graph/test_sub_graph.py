@@ -134,6 +134,31 @@ def test_lists_choose_the_variables_to_freeze(graph: tf.Graph, use_resource: boo
         assert left(variable_names_blacklist=["m/v"]) == ["m/v"]
 
 
+@pytest.mark.parametrize("use_resource", [False, True])
+def test_variables_in_branches_and_loops_are_frozen_too(
+    graph: tf.Graph, use_resource: bool
+) -> None:
+    v = tf.get_variable("v", initializer=[2.0, 3.0], use_resource=use_resource)
+    p = tf.placeholder(tf.bool, [], name="p")
+
+    def body(i: Any, x: Any) -> Any:
+        return i + 1, tf.cond(i > 1, lambda: x * v, lambda: x + v)
+
+    start = tf.cond(p, lambda: v * 2.0, lambda: tf.gather(v, [1, 0]))
+    tf.identity(tf.while_loop(lambda i, x: i < 3, body, [0, start])[1], name="out")
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        expected = [session.run("out:0", {p: taken}).tolist() for taken in (True, False)]
+        frozen = tf.graph_util.convert_variables_to_constants(
+            session, graph.as_graph_def(), ["out"]
+        )
+    with tf.Graph().as_default():
+        tf.import_graph_def(frozen, name="")
+        with tf.Session() as session:
+            found = [session.run("out:0", {"p:0": taken}).tolist() for taken in (True, False)]
+    assert found == expected
+
+
 def test_a_handle_that_goes_elsewhere_cannot_be_frozen(graph: tf.Graph) -> None:
     v = tf.get_variable("v", initializer=1.0, use_resource=True)
     with tf.control_dependencies([v.assign_add(1.0)]):
