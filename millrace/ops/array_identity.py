@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from millrace.core.tensor_shape import TensorShape, as_shape, unknown_shape
-from millrace.graph.defaults import name_scope
 from millrace.graph.define import op
 from millrace.graph.operation import Operation
 from millrace.graph.registry import NO_GRADIENT
@@ -47,14 +46,13 @@ def _(op: Operation, grad: Any) -> Any:
 
 def identity(input: Any, name: str | None = None) -> Any:
     """A tensor with the value of `input`."""
+    # As in TensorFlow, the parts of a composite are named by themselves, not by `name`.
     if isinstance(input, SparseTensor):
-        with name_scope(name, "Identity", [input]):
-            parts = (Identity(t) for t in (input.indices, input.values, input.dense_shape))
-            return SparseTensor(*parts)
+        return SparseTensor(*map(Identity, (input.indices, input.values, input.dense_shape)))
     if isinstance(input, IndexedSlices):
-        with name_scope(name, "Identity", [input]):
-            shape = None if input.dense_shape is None else Identity(input.dense_shape)
-            return IndexedSlices(Identity(input.values), Identity(input.indices), shape)
+        values, indices = Identity(input.values), Identity(input.indices)
+        shape = None if input.dense_shape is None else Identity(input.dense_shape)
+        return IndexedSlices(values, indices, shape)
     return Identity(input, name=name)
 
 

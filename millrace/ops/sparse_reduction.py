@@ -12,7 +12,7 @@ from millrace.graph.defaults import name_scope
 from millrace.graph.define import op
 from millrace.graph.operation import Operation
 from millrace.graph.registry import NO_GRADIENT
-from millrace.graph.shape_inference import ShapeContext, like
+from millrace.graph.shape_inference import ShapeContext
 from millrace.graph.slices import SparseTensor
 from millrace.graph.tensor import Tensor
 from millrace.ops import (
@@ -309,7 +309,7 @@ def sparse_reduce_max_sparse(
 @op(
     "SparseSoftmax(sp_indices: int64, sp_values: T, sp_shape: int64) -> output: T where "
     "T: {float16, float32, float64}",
-    shape=like("sp_values"),
+    shape=lambda c: c.shape("sp_values").with_rank(1),
 )
 def SparseSoftmax(
     sp_indices: Any, sp_values: Any, sp_shape: Any, *, xp: Any, check: Any

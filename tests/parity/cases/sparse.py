@@ -277,7 +277,7 @@ def sparse_eye(tf):
 def serialize_and_deserialize(tf, v):
     many = tf.serialize_many_sparse(_sparse(tf, v))
     return [
-        tf.deserialize_many_sparse(many, tf.float32, rank=1),
+        tf.deserialize_many_sparse(many, tf.float32, rank=2),
         tf.shape(many),
         tf.shape(tf.serialize_sparse(_sparse(tf, v))),
     ]
