@@ -11,7 +11,7 @@ from millrace.graph.define import op
 from millrace.graph.operation import Operation
 from millrace.graph.shape_inference import ShapeContext
 from millrace.graph.tensor import Tensor
-from millrace.ops import activation, array, linear_algebra, reduction
+from millrace.ops import activation, array, linear_algebra, numeric, reduction
 
 __all__ = ["bias_add", "bias_add_v1", "relu_layer", "xw_plus_b"]
 
@@ -114,7 +114,7 @@ def BiasAddV1(value: Any, bias: Any, *, xp: Any) -> Any:
 
 @BiasAddV1.gradient
 def _(op: Operation, grad: Any) -> Any:
-    axes = array.range(array.rank(grad) - 1)
+    axes = numeric.range(array.rank(grad) - 1)
     return grad, reduction.reduce_sum(grad, axes)
 
 

@@ -45,7 +45,9 @@ def _parts(params: Any) -> list[Any]:
     parts = list(params) if is_several else [params]
     if not parts:
         raise ValueError("Length of params is currently 0. Need at least one param.")
-    return parts
+    return [
+        part if hasattr(part, "op") else convert_to_tensor(part, name="params") for part in parts
+    ]
 
 
 def _gather(params: Any, ids: Any, name: str | None = None) -> Any:
