@@ -258,7 +258,10 @@ class _Walk:
                 done[tensor] = grad
             unit_inputs = self._inputs(unit)
             in_grads: Sequence[Any] = [None] * len(unit_inputs)
-            if unit not in stop_units and any(_is_real_grad(g) for g in out_grads):
+            if unit not in stop_units and any(
+                grad is not None and is_trainable(tensor)
+                for tensor, grad in zip(unit.outputs, out_grads, strict=True)
+            ):
                 in_grads = self._unit_gradient(unit, out_grads)
             for tensor, grad in zip(unit_inputs, in_grads, strict=True):
                 if grad is not None:
@@ -396,10 +399,6 @@ class _Walk:
         with self.device_of(tensor.op):
             result = add_gradients(parts, self._aggregation)
         return result
-
-
-def _is_real_grad(grad: Any) -> bool:
-    return grad is not None
 
 
 def add_gradients(parts: list[Any], aggregation: int = AggregationMethod.DEFAULT) -> Any:

@@ -86,7 +86,7 @@ def _define(text: str, kernel: Callable[..., Any], shape: Callable[..., Any], **
 
 
 _MAKES = (
-    f" where dtype: {_TYPES}; shape: shape; container: string = \"\"; "
+    f' where dtype: {_TYPES}; shape: shape; container: string = ""; '
     'shared_name: string = ""; reduction_type: {"MEAN", "SUM"} = "MEAN"'
 )
 
@@ -271,9 +271,7 @@ class ConditionalAccumulatorBase:
 
     def set_global_step(self, new_global_step: Any, name: str | None = None) -> Operation:
         """An operation that sets the step before which gradients are stale."""
-        return self._set_step(
-            self._accumulator_ref, _as_step(new_global_step), name=name
-        )
+        return self._set_step(self._accumulator_ref, _as_step(new_global_step), name=name)
 
 
 class ConditionalAccumulator(ConditionalAccumulatorBase):

@@ -72,9 +72,7 @@ def _blocks_and_edges(
         batch = None if batch is None else batch * product
     elif batch is not None:
         if batch % product:
-            raise ValueError(
-                f"Dimension size must be evenly divisible by {product} but is {batch}"
-            )
+            raise ValueError(f"Dimension size must be evenly divisible by {product} but is {batch}")
         batch //= product
     result: list[int | None] = [batch]
     for i, block in enumerate(blocks):
@@ -239,9 +237,7 @@ def space_to_batch_nd(
     return result
 
 
-def batch_to_space_nd(
-    input: Any, block_shape: Any, crops: Any, name: str | None = None
-) -> Tensor:
+def batch_to_space_nd(input: Any, block_shape: Any, crops: Any, name: str | None = None) -> Tensor:
     """What `space_to_batch_nd` did, undone; `crops` are taken away at the end."""
     result: Tensor = BatchToSpaceND(input, block_shape, crops, name=name)
     return result
@@ -428,9 +424,7 @@ def space_to_depth(
     input: Any, block_size: int, name: str | None = None, data_format: Any = "NHWC"
 ) -> Tensor:
     """Images with blocks of ``block_size × block_size`` pixels as channels."""
-    result: Tensor = SpaceToDepth(
-        input, block_size=block_size, data_format=data_format, name=name
-    )
+    result: Tensor = SpaceToDepth(input, block_size=block_size, data_format=data_format, name=name)
     return result
 
 
@@ -438,9 +432,7 @@ def depth_to_space(
     input: Any, block_size: int, name: str | None = None, data_format: Any = "NHWC"
 ) -> Tensor:
     """Images with channels laid out as blocks of ``block_size × block_size`` pixels."""
-    result: Tensor = DepthToSpace(
-        input, block_size=block_size, data_format=data_format, name=name
-    )
+    result: Tensor = DepthToSpace(input, block_size=block_size, data_format=data_format, name=name)
     return result
 
 
@@ -553,9 +545,7 @@ def ExtractVolumePatches(
 ) -> Any:
     """Patches of volumes along the channels."""
     kernels = _middle(ksizes, "ksizes")
-    return _patches(
-        input, kernels, _middle(strides, "strides"), [1] * len(kernels), padding, xp
-    )
+    return _patches(input, kernels, _middle(strides, "strides"), [1] * len(kernels), padding, xp)
 
 
 def extract_image_patches(

@@ -407,14 +407,11 @@ def MatrixDiagPartV2(input: Any, k: Any, padding_value: Any, *, xp: Any) -> Any:
 
 
 @op(
-    "MatrixDiagPartV3(input: T, k: int32, padding_value: T) -> diagonal: T "
-    f"where align: {_ALIGN}",
+    f"MatrixDiagPartV3(input: T, k: int32, padding_value: T) -> diagonal: T where align: {_ALIGN}",
     shape=_diagonals_shape,
     static=("k",),
 )
-def MatrixDiagPartV3(
-    input: Any, k: Any, padding_value: Any, *, align: bytes, xp: Any
-) -> Any:
+def MatrixDiagPartV3(input: Any, k: Any, padding_value: Any, *, align: bytes, xp: Any) -> Any:
     """Some diagonals of matrices, as rows filled up to one length."""
     return _diagonals(input, k, padding_value, align, xp)
 
@@ -632,9 +629,7 @@ def _band_shape(c: ShapeContext) -> TensorShape:
     "where Tindex: index = int64",
     shape=_band_shape,
 )
-def MatrixBandPart(
-    input: Any, num_lower: Any, num_upper: Any, *, xp: Any, check: Any
-) -> Any:
+def MatrixBandPart(input: Any, num_lower: Any, num_upper: Any, *, xp: Any, check: Any) -> Any:
     """Matrices with zeros outside of a band around the main diagonal."""
     return _banded(input, num_lower, num_upper, xp, check)
 
@@ -644,9 +639,7 @@ def _(op: Operation, grad: Any) -> Any:
     return [matrix_band_part(grad, op.inputs[1], op.inputs[2]), None, None]
 
 
-def matrix_band_part(
-    input: Any, num_lower: Any, num_upper: Any, name: str | None = None
-) -> Tensor:
+def matrix_band_part(input: Any, num_lower: Any, num_upper: Any, name: str | None = None) -> Tensor:
     """Matrices with zeros outside of a band around the main diagonal.
 
     Args:
@@ -696,9 +689,7 @@ def eye(
         if isinstance(batch, Tensor) or isinstance(size, Tensor):
             front = convert_to_tensor(batch, dtypes.int32, name="shape")
             ones_shape: Any = array_join.concat([front, [size]], 0)
-            shape: Any = (
-                None if is_square else array_join.concat([front, [num_rows, columns]], 0)
-            )
+            shape: Any = None if is_square else array_join.concat([front, [num_rows, columns]], 0)
         else:
             sizes = [int(s) for s in TensorShape(batch).as_list() if s is not None]
             ones_shape, shape = [*sizes, size], [*sizes, num_rows, columns]
@@ -715,9 +706,7 @@ def eye(
     "BatchMatrixBandPart(input: T, num_lower: int64, num_upper: int64) -> band: T",
     shape=_band_shape,
 )
-def BatchMatrixBandPart(
-    input: Any, num_lower: Any, num_upper: Any, *, xp: Any, check: Any
-) -> Any:
+def BatchMatrixBandPart(input: Any, num_lower: Any, num_upper: Any, *, xp: Any, check: Any) -> Any:
     """The old name of `MatrixBandPart`."""
     return _banded(input, num_lower, num_upper, xp, check)
 

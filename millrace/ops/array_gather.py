@@ -131,9 +131,7 @@ def take(params: Any, indices: Any, axis: int, batch: int, xp: Any) -> Any:
     shape=_gathered_shape,
     static=("axis",),
 )
-def GatherV2(
-    params: Any, indices: Any, axis: Any, *, batch_dims: int, xp: Any, check: Any
-) -> Any:
+def GatherV2(params: Any, indices: Any, axis: Any, *, batch_dims: int, xp: Any, check: Any) -> Any:
     """Slices of a tensor along an axis, by index."""
     if axis.size != 1:
         raise ValueError("axis must be scalar")
@@ -211,9 +209,7 @@ def _row_gradient(params: Tensor, indices: Tensor, grad: Any) -> IndexedSlices:
     return IndexedSlices(values, array_shape.reshape(indices, count), shape)
 
 
-def _axis_gradient(
-    params: Tensor, indices: Tensor, axis: Tensor, batch: int, grad: Any
-) -> Tensor:
+def _axis_gradient(params: Tensor, indices: Tensor, axis: Tensor, batch: int, grad: Any) -> Tensor:
     """The gradient along another axis than 0: that axis first, summed by index, and back."""
     known, rank = constant_value.constant_value(axis), params.shape.ndims
     shape: Any = array_shape.shape(params)
@@ -243,9 +239,7 @@ def _axis_gradient(
     return array_layout.transpose(summed, back)
 
 
-def _summed_by_index(
-    values: Tensor, indices: Tensor, batch: int, shape: Any, size: Any
-) -> Tensor:
+def _summed_by_index(values: Tensor, indices: Tensor, batch: int, shape: Any, size: Any) -> Tensor:
     """Rows of `values` added up by index, separately for each place of the batch."""
     if not batch:
         flat = array_shape.reshape(indices, [-1])
@@ -467,9 +461,7 @@ def _batch_gather_nd(params: Any, indices: Any, batch: int, name: str | None) ->
         shape: Any = array_shape.shape(places)
         source_shape: Any = array_shape.shape(source)
         count = reduction.reduce_prod(shape[:batch])
-        table = array_shape.reshape(
-            source, array_join.concat([[count], source_shape[batch:]], 0)
-        )
+        table = array_shape.reshape(source, array_join.concat([[count], source_shape[batch:]], 0))
         inner = array_join.concat([[count], shape[batch:]], 0)
         flat = array_shape.reshape(places, inner)
         numbers = cast.cast(numeric.range(count), places.dtype)
@@ -479,17 +471,13 @@ def _batch_gather_nd(params: Any, indices: Any, batch: int, name: str | None) ->
         )
         rows: Tensor = GatherNd(table, array_join.concat([column, flat], -1))
         rows_shape: Any = array_shape.shape(rows)
-        return array_shape.reshape(
-            rows, array_join.concat([shape[:batch], rows_shape[1:]], 0)
-        )
+        return array_shape.reshape(rows, array_join.concat([shape[:batch], rows_shape[1:]], 0))
 
 
 # -- Scattering --------------------------------------------------------------------------
 
 
-def _check_update_shapes(
-    indices: TensorShape, updates: TensorShape, target: TensorShape
-) -> None:
+def _check_update_shapes(indices: TensorShape, updates: TensorShape, target: TensorShape) -> None:
     """Raises ValueError where indices, updates and target cannot go together."""
     if indices.sizes is None or updates.sizes is None:
         return
@@ -579,9 +567,7 @@ def scatter(kind: str, x: Any, indices: Any, updates: Any, xp: Any, check: Any) 
             on_host.at(result, where, updates)
     else:
         # A negative index would count from the end: past the end, it is dropped.
-        where = tuple(
-            jnp.where(i < 0, x.shape[k], i) if depth else i for k, i in enumerate(where)
-        )
+        where = tuple(jnp.where(i < 0, x.shape[k], i) if depth else i for k, i in enumerate(where))
         result = in_xla(jnp.asarray(x), where, updates)
     return result if depth else result[0]
 
@@ -694,9 +680,7 @@ _NON_ALIASING_TYPES = (
     f'where T: {_NON_ALIASING_TYPES}; Tindices: index; bad_indices_policy: string = ""',
     shape=_updated_shape,
 )
-def ScatterNdNonAliasingAdd(
-    input: Any, indices: Any, updates: Any, *, xp: Any, check: Any
-) -> Any:
+def ScatterNdNonAliasingAdd(input: Any, indices: Any, updates: Any, *, xp: Any, check: Any) -> Any:
     """The input with updates added at coordinates."""
     return scatter("Add", input, indices, updates, xp, check)
 

@@ -141,9 +141,7 @@ def _(op: Operation, grad: Any) -> Any:
     return grad
 
 
-@op(
-    "GuaranteeConst(input: T) -> output: T", shape=unchanged, gradient=NO_GRADIENT, stateful=True
-)
+@op("GuaranteeConst(input: T) -> output: T", shape=unchanged, gradient=NO_GRADIENT, stateful=True)
 def GuaranteeConst(input: Any) -> Any:
     """The input, which the program promises not to change."""
     return input

@@ -111,9 +111,7 @@ def slice_helper(tensor: Any, slice_spec: Any, var: Any = None) -> Tensor:
             is_wide = is_tensor_like(position) and position.dtype.base_dtype == dtypes.int64
             strides.append(constant(1, dtypes.int64) if is_wide else 1)
             masks["shrink_axis"] |= bit
-    with name_scope(
-        None, "strided_slice", [tensor, *begin, *end, *strides]
-    ) as scope:
+    with name_scope(None, "strided_slice", [tensor, *begin, *end, *strides]) as scope:
         vectors: list[Any]
         if begin:
             vectors = [array_join.stack(part) for part in (begin, end, strides)]

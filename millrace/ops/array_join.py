@@ -175,8 +175,7 @@ def _concat_gradient(inputs: Sequence[Tensor], axis: Tensor, grad: Any) -> list[
         return list(split(grad, array_shape.squeeze(lengths, 0), place, num=len(inputs)))
     offsets = ConcatOffset(place, sizes)
     return [
-        array_slicing.slice(grad, begin, size)
-        for begin, size in zip(offsets, sizes, strict=True)
+        array_slicing.slice(grad, begin, size) for begin, size in zip(offsets, sizes, strict=True)
     ]
 
 
@@ -199,8 +198,9 @@ def _slices_of_parts(inputs: Sequence[Tensor], axis: Tensor, grad: IndexedSlices
         starts = ConcatOffset(place, shapes)
         parts = []
         for begin, size in zip(starts, shapes, strict=True):
-            begin_tail, size_tail = array_slicing.slice(begin, [1], [-1]), array_slicing.slice(
-                size, [1], [-1]
+            begin_tail, size_tail = (
+                array_slicing.slice(begin, [1], [-1]),
+                array_slicing.slice(size, [1], [-1]),
             )
             values = array_slicing.slice(
                 grad.values, concat([[0], begin_tail], 0), concat([[-1], size_tail], 0)

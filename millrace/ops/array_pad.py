@@ -71,9 +71,7 @@ def _padded_shape(c: ShapeContext) -> TensorShape:
 
 def _rows(paddings: Any, shape: tuple[int, ...], separator: str = " ") -> list[tuple[int, int]]:
     if paddings.ndim != 2 or paddings.shape[1] != 2:
-        raise ValueError(
-            f"paddings must be a matrix with 2 columns: {shape_text(paddings.shape)}"
-        )
+        raise ValueError(f"paddings must be a matrix with 2 columns: {shape_text(paddings.shape)}")
     if paddings.shape[0] != len(shape):
         raise ValueError(
             "The first dimension of paddings must be the rank of inputs"
@@ -143,9 +141,13 @@ def _mirror_rows(paddings: Any, shape: tuple[int, ...], offset: int) -> list[tup
     rows = _rows(paddings, shape, ", ")
     for size, (before, after) in zip(shape, rows, strict=True):
         if max(before, after) > size - offset:
-            rule, verb = ("less than", "not less than") if offset else (
-                "no greater than",
-                "greater than",
+            rule, verb = (
+                ("less than", "not less than")
+                if offset
+                else (
+                    "no greater than",
+                    "greater than",
+                )
             )
             raise ValueError(
                 f"paddings must be {rule} the dimension size: {before}, {after} {verb} {size}"

@@ -203,9 +203,7 @@ def boolean_mask(
         if known is not None and source.shape.ndims is not None:
             sizes = source.shape
             masked = sizes[start : start + count].num_elements()
-            flat.set_shape(
-                sizes[:start].concatenate([masked]).concatenate(sizes[start + count :])
-            )
+            flat.set_shape(sizes[:start].concatenate([masked]).concatenate(sizes[start + count :]))
         places = where_v2(array_shape.reshape(flags, [-1]))
         return array_gather.gather(flat, array_shape.squeeze(places, [1]), axis=start)
 
@@ -280,9 +278,7 @@ def _one_hot_axis(axis: int, rank: int) -> int:
     static=("depth",),
     gradient=NO_GRADIENT,
 )
-def OneHot(
-    indices: Any, depth: Any, on_value: Any, off_value: Any, *, axis: int, xp: Any
-) -> Any:
+def OneHot(indices: Any, depth: Any, on_value: Any, off_value: Any, *, axis: int, xp: Any) -> Any:
     """For each index a row with `on_value` at the index, and `off_value` elsewhere."""
     if depth.ndim:
         raise ValueError(f"depth must be a scalar, but got: {shape_text(depth.shape)}")

@@ -108,8 +108,7 @@ def Unique(x: Any, *, xp: Any) -> Any:
 
 
 @op(
-    "UniqueWithCounts(x: T) -> (y: T, idx: out_idx, count: out_idx) "
-    "where out_idx: index = int32",
+    "UniqueWithCounts(x: T) -> (y: T, idx: out_idx, count: out_idx) where out_idx: index = int32",
     shape=_unique_shapes,
     gradient=NO_GRADIENT,
     host=True,
@@ -377,9 +376,7 @@ def _bounds(sorted_inputs: Any, values: Any, side: Any, xp: Any) -> Any:
     if sorted_inputs.shape[0] != values.shape[0]:
         raise ValueError("Leading dim_size of both tensors must match.")
     if xp is np:
-        rows = [
-            np.searchsorted(s, v, side) for s, v in zip(sorted_inputs, values, strict=True)
-        ]
+        rows = [np.searchsorted(s, v, side) for s, v in zip(sorted_inputs, values, strict=True)]
         return np.array(rows, np.int64).reshape(values.shape)
     return jax.vmap(lambda s, v: jnp.searchsorted(s, v, side=side))(
         jnp.asarray(sorted_inputs), jnp.asarray(values)

@@ -184,9 +184,7 @@ def _reshape_target(count: int, target: Any) -> list[int]:
     sizes = [int(s) for s in np.ravel(target)]
     unknown = [i for i, s in enumerate(sizes) if s == -1]
     if len(unknown) > 1:
-        raise ValueError(
-            f"Only one input size may be -1, not both {unknown[0]} and {unknown[1]}"
-        )
+        raise ValueError(f"Only one input size may be -1, not both {unknown[0]} and {unknown[1]}")
     for i, s in enumerate(sizes):
         if s < -1:
             raise ValueError(f"Size {i} must be non-negative, not {s}")
@@ -427,9 +425,7 @@ def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
     try:
         return broadcast_shapes(as_shape(shape_x), as_shape(shape_y))
     except ValueError:
-        raise ValueError(
-            f"Incompatible shapes for broadcasting: {shape_x} and {shape_y}"
-        ) from None
+        raise ValueError(f"Incompatible shapes for broadcasting: {shape_x} and {shape_y}") from None
 
 
 def _broadcast_target(c: ShapeContext) -> TensorShape:

@@ -97,7 +97,7 @@ def _pair(c: ShapeContext) -> TensorShape:
 
 @op(
     "Barrier() -> handle: ref(string) where component_types: list(type) >= 1; "
-    "shapes: list(shape) >= 0 = []; capacity: int = -1; container: string = \"\"; "
+    'shapes: list(shape) >= 0 = []; capacity: int = -1; container: string = ""; '
     'shared_name: string = ""',
     shape=_pair,
     gradient=NO_GRADIENT,
@@ -290,9 +290,7 @@ class Barrier:
 
     def ready_size(self, name: str | None = None) -> Tensor:
         """How many elements are complete."""
-        return BarrierReadySize(
-            self._barrier_ref, name=name or f"{self._name}_BarrierReadySize"
-        )
+        return BarrierReadySize(self._barrier_ref, name=name or f"{self._name}_BarrierReadySize")
 
     def incomplete_size(self, name: str | None = None) -> Tensor:
         """How many elements lack components."""

@@ -90,13 +90,17 @@ def _comparison(
         with name_scope(name, check.__name__, [x, y, *(data or ())]):
             x = convert_to_tensor(x, name="x")
             y = convert_to_tensor(y, name="y")
-            shown = list(data) if data is not None else [
-                f"Condition x {symbol} y did not hold element-wise:",
-                f"x ({x.name}) = ",
-                x,
-                f"y ({y.name}) = ",
-                y,
-            ]
+            shown = (
+                list(data)
+                if data is not None
+                else [
+                    f"Condition x {symbol} y did not hold element-wise:",
+                    f"x ({x.name}) = ",
+                    x,
+                    f"y ({y.name}) = ",
+                    y,
+                ]
+            )
             if message is not None:
                 shown.insert(0, message)
             x_value, y_value = constant_value(x), constant_value(y)
@@ -141,9 +145,7 @@ assert_greater = _comparison(
 assert_greater_equal = _comparison(
     ">=", lambda x, y: comparison.greater_equal(x, y), np.greater_equal, "assert_greater_equal"
 )
-_assert_equal = _comparison(
-    "==", lambda x, y: comparison.equal(x, y), np.equal, "assert_equal"
-)
+_assert_equal = _comparison("==", lambda x, y: comparison.equal(x, y), np.equal, "assert_equal")
 
 
 def assert_equal(
@@ -175,12 +177,16 @@ def _sign_check(
     ) -> Operation:
         with name_scope(name, function.__name__, [x, *(data or ())]):
             x = convert_to_tensor(x, name="x")
-            shown = data if data is not None else [
-                _prefix(message),
-                f"Condition x {condition} did not hold element-wise:",
-                f"x ({x.name}) = ",
-                x,
-            ]
+            shown = (
+                data
+                if data is not None
+                else [
+                    _prefix(message),
+                    f"Condition x {condition} did not hold element-wise:",
+                    f"x ({x.name}) = ",
+                    x,
+                ]
+            )
             zero = convert_to_tensor(0, dtype=x.dtype)
             return check(x, zero, shown, summarize)
 
@@ -306,13 +312,17 @@ def _rank_assertion(
         tensors = [convert_to_tensor(rank, name="rank") for rank in ranks]
         prefix = _prefix(message)
         label = "" if isinstance(x, SparseTensor) else x.name
-        shown = data if data is not None else [
-            prefix,
-            f"Tensor {label} must have rank{words}",
-            *tensors,
-            "Received shape: ",
-            x.dense_shape if isinstance(x, SparseTensor) else array.shape(x),
-        ]
+        shown = (
+            data
+            if data is not None
+            else [
+                prefix,
+                f"Tensor {label} must have rank{words}",
+                *tensors,
+                "Received shape: ",
+                x.dense_shape if isinstance(x, SparseTensor) else array.shape(x),
+            ]
+        )
         try:
             return _check_rank(x, tensors, static_condition, condition, shown, summarize)
         except _RankMismatch:
@@ -501,16 +511,20 @@ def assert_shapes(
                             f"{wanted}.  Received size {found}, shape {each.tensor.get_shape()}"
                         )
                     continue
-                shown = data if data is not None else [
-                    prefix,
-                    why,
-                    f"Tensor {each.label} dimension",
-                    axis,
-                    "must have size",
-                    wanted,
-                    "Received shape: ",
-                    array.shape(each.tensor),
-                ]
+                shown = (
+                    data
+                    if data is not None
+                    else [
+                        prefix,
+                        why,
+                        f"Tensor {each.label} dimension",
+                        axis,
+                        "must have size",
+                        wanted,
+                        "Received shape: ",
+                        array.shape(each.tensor),
+                    ]
+                )
                 checks.append(Assert(comparison.equal(found, wanted), shown, summarize=summarize))
         with control_dependencies(ranks):
             return control_flow.group(*checks)

@@ -174,8 +174,10 @@ def fixed_column(
         maps,
         key,
         kind,
-        lambda i, found: f"{places.feature(key, i)} Data types don't match. Data type: {found} but "
-        f"expected type: {kind_name}",
+        lambda i, found: (
+            f"{places.feature(key, i)} Data types don't match. Data type: {found} but "
+            f"expected type: {kind_name}"
+        ),
     )
     if not column.present.all() and not (default.size or not count):
         prefix = ""
@@ -222,8 +224,10 @@ def padded_column(
         maps,
         key,
         kind,
-        lambda i, found: f"{places.feature(key, i)} Data types don't match. Data type: {found} but "
-        f"expected type: {kind_name}",
+        lambda i, found: (
+            f"{places.feature(key, i)} Data types don't match. Data type: {found} but "
+            f"expected type: {kind_name}"
+        ),
     )
     uneven = np.flatnonzero(column.counts % stride)
     if len(uneven):
@@ -254,8 +258,10 @@ def sparse_column(
         maps,
         key,
         kind,
-        lambda i, found: f"{places.feature(key, i)} Data types don't match. Expected type: "
-        f"{kind_name}, Actual type: {found}",
+        lambda i, found: (
+            f"{places.feature(key, i)} Data types don't match. Expected type: "
+            f"{kind_name}, Actual type: {found}"
+        ),
     )
     values, counts = _flat(column.values, kind), column.counts
     if not places.is_batch:

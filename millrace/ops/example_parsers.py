@@ -275,9 +275,7 @@ def _parse_sequences(
         columns.parse_sequence_example(string, places.name(i)) for i, string in enumerate(batch)
     ]
     maps = [columns.encoded(message.context) for message in messages]
-    context_dense = [
-        _context_column(maps, *feature, places) for feature in wanted.context_dense
-    ]
+    context_dense = [_context_column(maps, *feature, places) for feature in wanted.context_dense]
     context_sparse = [
         _context_sparse(maps, key, kind, places) for key, kind in wanted.context_sparse
     ]
@@ -415,9 +413,7 @@ def ParseSequenceExampleV2(
         "feature_list_dense": _keys(feature_list_dense_keys),
     }
     flags = np.ravel(feature_list_dense_missing_assumed_empty).tolist()
-    assumed = {
-        key for key, flag in zip(keys["feature_list_dense"], flags, strict=True) if flag
-    }
+    assumed = {key for key, flag in zip(keys["feature_list_dense"], flags, strict=True) if flag}
     wanted = _Wanted(node, keys, context_dense_defaults)
     context, lists, lengths, none = _parse_sequences(serialized, debug_name, wanted, assumed)
     return *context, none, none, *lists, lengths, none, none, none

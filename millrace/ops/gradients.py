@@ -7,7 +7,7 @@ from typing import Any
 from millrace.core import dtypes
 from millrace.graph import gradient_walk
 from millrace.graph.convert import convert_to_tensor, register_tensor_conversion_function
-from millrace.graph.defaults import get_default_graph, name_scope
+from millrace.graph.defaults import get_default_graph
 from millrace.graph.gradient_walk import AggregationMethod
 from millrace.graph.slices import IndexedSlices
 from millrace.ops import array, array_fill, control_flow, segment, tensor_array
@@ -91,25 +91,24 @@ def hessians(
         "aggregation_method": aggregation_method,
     }
     result = []
-    with name_scope(name):
-        firsts = gradients(ys, x_list, **options)
-        for first, x in zip(firsts, x_list, strict=True):
-            x = convert_to_tensor(x)
-            flat = array.reshape(first, [-1])
-            count = array.size(flat)
+    firsts = gradients(ys, x_list, **options)
+    for first, x in zip(firsts, x_list, strict=True):
+        x = convert_to_tensor(x)
+        flat = array.reshape(first, [-1])
+        count = array.size(flat)
 
-            def row(i: Any, rows: Any, flat: Any = flat, x: Any = x) -> tuple[Any, Any]:
-                return i + 1, rows.write(i, gradients(flat[i], x, **options)[0])
+        def row(i: Any, rows: Any, flat: Any = flat, x: Any = x) -> tuple[Any, Any]:
+            return i + 1, rows.write(i, gradients(flat[i], x, **options)[0])
 
-            rows = tensor_array.TensorArray(dtype=x.dtype.base_dtype, size=count)
-            _, rows = control_flow.while_loop(
-                lambda i, _, count=count: i < count, row, [convert_to_tensor(0), rows]
-            )
-            shape = array.shape(x)
-            matrix = array.reshape(rows.stack(), array.concat([shape, shape], 0))
-            if x.shape.is_fully_defined():
-                matrix.set_shape(x.shape.concatenate(x.shape))
-            result.append(matrix)
+        rows = tensor_array.TensorArray(dtype=x.dtype.base_dtype, size=count)
+        _, rows = control_flow.while_loop(
+            lambda i, _, count=count: i < count, row, [convert_to_tensor(0), rows]
+        )
+        shape = array.shape(x)
+        matrix = array.reshape(rows.stack(), array.concat([shape, shape], 0))
+        if x.shape.is_fully_defined():
+            matrix.set_shape(x.shape.concatenate(x.shape))
+        result.append(matrix)
     return result
 
 

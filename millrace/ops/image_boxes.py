@@ -149,9 +149,7 @@ def CropAndResizeGradBoxes(
     grads: Any, image: Any, boxes: Any, box_ind: Any, *, method: bytes
 ) -> Any:
     """The gradient of CropAndResize by the boxes."""
-    grads, image, boxes, box_ind = (
-        jnp.asarray(value) for value in (grads, image, boxes, box_ind)
-    )
+    grads, image, boxes, box_ind = (jnp.asarray(value) for value in (grads, image, boxes, box_ind))
 
     def forward(moved: Any) -> Any:
         return _crops(image, moved, box_ind, grads.shape[1:3], method, 0.0)
@@ -631,9 +629,7 @@ def _random_crop(
     if columns * rows > most:
         rows -= 1
         columns = rounded(rows * aspect)
-    if not (
-        least <= columns * rows <= most and 0 < columns <= width and 0 < rows <= height
-    ):
+    if not (least <= columns * rows <= most and 0 < columns <= width and 0 < rows <= height):
         return None
     top = draws.below(height - rows) if rows < height else 0
     left = draws.below(width - columns) if columns < width else 0

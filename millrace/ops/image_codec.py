@@ -105,8 +105,9 @@ def _png(content: bytes, channels: int, dtype: Any) -> Any:
             image: Any = Image.open(io.BytesIO(content))
             if image.mode in ("1", "P", "PA"):
                 transparent = image.mode == "PA" or "transparency" in image.info
-                image = image.convert("L" if image.mode == "1" else
-                                      "RGBA" if transparent else "RGB")
+                image = image.convert(
+                    "L" if image.mode == "1" else "RGBA" if transparent else "RGB"
+                )
             pixels = np.asarray(image)
             if pixels.dtype == np.int32:
                 pixels = pixels.astype(np.uint16)
@@ -391,9 +392,7 @@ def EncodeJpeg(
         raise ValueError(f"image must have 1 or 3 channels, got {shown}")
     expected = {b"grayscale": 1, b"rgb": 3}.get(format, channels)
     if channels != expected:
-        raise ValueError(
-            f"format {format.decode()} expects {expected} channels, got {shown}"
-        )
+        raise ValueError(f"format {format.decode()} expects {expected} channels, got {shown}")
     scale = 2.54 if density_unit == b"cm" else 1
     options: dict[str, Any] = {
         "progressive": progressive,
@@ -634,5 +633,3 @@ def random_jpeg_quality(
         [], min_jpeg_quality, max_jpeg_quality, seed=seed, dtype=dtypes.int32
     )
     return adjust_jpeg_quality(image, quality)
-
-

@@ -285,9 +285,7 @@ def crop_to_bounding_box(
             *require(target_width > 0, "target_width must be > 0."),
             *require(target_height > 0, "target_height must be > 0."),
             *require(width >= target_width + offset_width, "width must be >= target + offset."),
-            *require(
-                height >= target_height + offset_height, "height must be >= target + offset."
-            ),
+            *require(height >= target_height + offset_height, "height must be >= target + offset."),
         ]
         batch = control_flow.with_dependencies(conditions, batch)
         sizes: Any = array_shape.shape(batch)

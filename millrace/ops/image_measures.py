@@ -86,9 +86,7 @@ def sobel_edges(image: Any) -> Tensor:
     """Sobel's estimate of (dy, dx), in a last dimension of size 2."""
     static = image.shape
     shape: Any = array_shape.shape(image)
-    kernels = np.array(
-        [[[-1, -2, -1], [0, 0, 0], [1, 2, 1]], [[-1, 0, 1], [-2, 0, 2], [-1, 0, 1]]]
-    )
+    kernels = np.array([[[-1, -2, -1], [0, 0, 0], [1, 2, 1]], [[-1, 0, 1], [-2, 0, 2], [-1, 0, 1]]])
     filters = constant.constant(np.transpose(kernels, (1, 2, 0))[:, :, None], image.dtype)
     filters = array_layout.tile(filters, [1, 1, shape[-1], 1], name="sobel_filters")
     padded = array_pad.pad(image, [[0, 0], [1, 1], [1, 1], [0, 0]], mode="REFLECT")
@@ -133,9 +131,7 @@ def psnr(a: Any, b: Any, max_val: Any, name: str | None = None) -> Tensor:
         peak = convert_image_dtype(cast.cast(max_val, a.dtype), dtypes.float32)
         first = convert_image_dtype(a, dtypes.float32)
         second = convert_image_dtype(b, dtypes.float32)
-        error = reduction.reduce_mean(
-            arithmetic.squared_difference(first, second), [-3, -2, -1]
-        )
+        error = reduction.reduce_mean(arithmetic.squared_difference(first, second), [-3, -2, -1])
         log_peak: Any = elementwise.log(peak)
         ratio = arithmetic.subtract(
             20 * log_peak / elementwise.log(10.0),
@@ -275,9 +271,7 @@ def ssim_multiscale(
         return reduction.reduce_mean(product, [-1])
 
 
-def _halved(
-    images: list[Any], heads: list[Any], tails: list[Any]
-) -> tuple[list[Any], list[Any]]:
+def _halved(images: list[Any], heads: list[Any], tails: list[Any]) -> tuple[list[Any], list[Any]]:
     """Images of half the size; an odd row or column is repeated first."""
     flat = [
         array_shape.reshape(x, array_join.concat([[-1], tail], 0))
@@ -293,9 +287,7 @@ def _halved(
 
     padded = control_flow.cond(uneven, even, lambda: flat)
     window = [1, 2, 2, 1]
-    smaller = [
-        pooling.avg_pool(x, ksize=window, strides=window, padding="VALID") for x in padded
-    ]
+    smaller = [pooling.avg_pool(x, ksize=window, strides=window, padding="VALID") for x in padded]
     new_shapes: Any = array_shape.shape_n(smaller)
     tails = [shape[1:] for shape in new_shapes]
     return [

@@ -182,9 +182,7 @@ def _new_size(images: Any, size: Any) -> tuple[int, int, int, int]:
 
 _T = "{int8, uint8, int16, uint16, int32, int64, float16, float32, float64, bfloat16}"
 _OPTIONS = "align_corners: bool = false; half_pixel_centers: bool = false"
-_BAD_OPTIONS = (
-    "If half_pixel_centers is True, align_corners must be False."
-)
+_BAD_OPTIONS = "If half_pixel_centers is True, align_corners must be False."
 
 
 def _check_options(align_corners: bool, half_pixel_centers: bool) -> None:
@@ -197,9 +195,7 @@ def _check_options(align_corners: bool, half_pixel_centers: bool) -> None:
     shape=_resize_shape,
     static=("size",),
 )
-def ResizeBilinear(
-    images: Any, size: Any, *, align_corners: bool, half_pixel_centers: bool
-) -> Any:
+def ResizeBilinear(images: Any, size: Any, *, align_corners: bool, half_pixel_centers: bool) -> Any:
     """Images of another size, interpolated linearly between four pixels."""
     _check_options(align_corners, half_pixel_centers)
     height, width, new_height, new_width = _new_size(images, size)
@@ -224,9 +220,7 @@ def ResizeBilinearGrad(
     grads: Any, original_image: Any, *, align_corners: bool, half_pixel_centers: bool
 ) -> Any:
     """The gradient of ResizeBilinear."""
-    return _resized_back(
-        linear_matrix, grads, original_image, align_corners, half_pixel_centers
-    )
+    return _resized_back(linear_matrix, grads, original_image, align_corners, half_pixel_centers)
 
 
 def _resized_back(
@@ -252,8 +246,7 @@ def _options(op: Operation) -> dict[str, bool]:
 
 
 @op(
-    "ResizeNearestNeighbor(images: T, size: int32) -> resized_images: T where "
-    f"T: {_T}; {_OPTIONS}",
+    f"ResizeNearestNeighbor(images: T, size: int32) -> resized_images: T where T: {_T}; {_OPTIONS}",
     shape=_resize_shape,
     static=("size",),
 )
@@ -312,9 +305,7 @@ def _(op: Operation, grad: Tensor) -> Any:
     shape=_resize_shape,
     static=("size",),
 )
-def ResizeBicubic(
-    images: Any, size: Any, *, align_corners: bool, half_pixel_centers: bool
-) -> Any:
+def ResizeBicubic(images: Any, size: Any, *, align_corners: bool, half_pixel_centers: bool) -> Any:
     """Images of another size, interpolated by cubics through sixteen pixels."""
     _check_options(align_corners, half_pixel_centers)
     height, width, new_height, new_width = _new_size(images, size)
@@ -489,9 +480,7 @@ def _fitting(batch: Tensor, size: Any) -> Tensor:
     def real(value: Any) -> Any:
         return cast.cast(value, dtypes.float32)
 
-    factor = arithmetic.minimum(
-        real(size[0]) / real(height), real(size[1]) / real(width)
-    )
+    factor = arithmetic.minimum(real(size[0]) / real(height), real(size[1]) / real(width))
     scaled = [
         cast.cast(elementwise.round(factor * real(current)), dtypes.int32)
         for current in (height, width)

@@ -70,5 +70,3 @@ def _copy_with_inputs(op: Operation, inputs: list[Tensor], name: str) -> Operati
     suffix = name.rstrip("/").replace(":", "_").replace("/", "_")
     with graph.name_scope(None):
         return graph.create_op(kind, inputs, name=f"{op.name}_{suffix}", attrs=dict(op.attrs))
-
-

@@ -103,9 +103,7 @@ def write_file(filename: Any, contents: Any, name: str | None = None) -> Operati
 )
 def MatchingFiles(pattern: Any) -> Any:
     """The files that match patterns, sorted."""
-    names = {
-        name for each in pattern.ravel() for name in gfile.glob(each.decode())
-    }
+    names = {name for each in pattern.ravel() for name in gfile.glob(each.decode())}
     found = np.empty(len(names), object)
     found[:] = [name.encode() for name in sorted(names)]
     return found

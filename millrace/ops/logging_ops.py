@@ -83,9 +83,7 @@ def Print(
       summarize: How many entries of each tensor to show; 3 when None.
       name: A name for the operation.
     """
-    return PrintOp(
-        input_, data, message=message, first_n=first_n, summarize=summarize, name=name
-    )
+    return PrintOp(input_, data, message=message, first_n=first_n, summarize=summarize, name=name)
 
 
 _LOGGERS = {

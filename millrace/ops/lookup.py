@@ -394,9 +394,7 @@ class StaticHashTable(InitializableLookupTableBase):
           name: A name for the operation, "hash_table" by default.
           shared_name: Sessions share the table under this name.
         """
-        self._shared_name = (
-            shared_name or initializer._shared_name or f"hash_table_{uuid.uuid4()}"
-        )
+        self._shared_name = shared_name or initializer._shared_name or f"hash_table_{uuid.uuid4()}"
         self._name = name or "hash_table"
         super().__init__(default_value, initializer)
         self._table_name = self._resource_handle.op.name.split("/")[-1]
@@ -533,19 +531,13 @@ class _MutableTable(LookupInterface):
             keys = convert_to_tensor(keys, self._key_dtype, name="keys")
             values = convert_to_tensor(values, self._value_dtype, name="values")
             with colocate_with(self._resource_handle.op):
-                return lookup_kernels.LookupTableInsertV2(
-                    self._resource_handle, keys, values
-                )
+                return lookup_kernels.LookupTableInsertV2(self._resource_handle, keys, values)
 
     def remove(self, keys: Any, name: str | None = None) -> Operation:
         """An operation that removes entries, where they are."""
         keys = self._check_keys(keys)
-        with name_scope(
-            name, f"{self.name}_lookup_table_remove", (self._resource_handle, keys)
-        ):
-            return lookup_kernels.LookupTableRemoveV2(
-                self._resource_handle, keys
-            )
+        with name_scope(name, f"{self.name}_lookup_table_remove", (self._resource_handle, keys)):
+            return lookup_kernels.LookupTableRemoveV2(self._resource_handle, keys)
 
     def _find(self, keys: Any, default: Any, name: str | None) -> Tensor:
         with name_scope(name, f"{self.name}_lookup_table_find", (self._resource_handle, keys)):
@@ -618,9 +610,7 @@ class MutableHashTable(_MutableTable):
           dynamic_default_values: A default for each key, in place of the table's.
           name: A name for the operation.
         """
-        default = (
-            self._default_value if dynamic_default_values is None else dynamic_default_values
-        )
+        default = self._default_value if dynamic_default_values is None else dynamic_default_values
         return self._find(keys, default, name)
 
 

@@ -56,9 +56,7 @@ def _make(ctx: Any, node: Any, create: Callable[[str], TableState]) -> Any:
     key_dtype, value_dtype = node.attrs["key_dtype"], node.attrs["value_dtype"]
 
     def make_handle() -> Any:
-        handle = shared_state.name_of(
-            ctx, node, use_node_name=node.attrs["use_node_name_sharing"]
-        )
+        handle = shared_state.name_of(ctx, node, use_node_name=node.attrs["use_node_name_sharing"])
         table = shared_state.make(
             Table, ctx, handle, lambda: Table(create(handle.name), key_dtype, value_dtype)
         )
@@ -263,8 +261,7 @@ def _initialize_from_text_file(
 ) -> None:
     if filename.size != 1:
         raise ValueError(
-            "filename should be a single string, but got "
-            f"{shared_state.shape_text(filename.shape)}"
+            f"filename should be a single string, but got {shared_state.shape_text(filename.shape)}"
         )
     table = _find_table(ctx, table_handle)
     name = filename.item().decode()

@@ -474,9 +474,7 @@ def mean_iou(
         shared: Any = cast.cast(array_diag.diag_part(counts), dtypes.float32)
         union: Any = by_prediction + by_label - shared
         # Classes that have not occurred do not take part in the mean.
-        occurred = reduction.reduce_sum(
-            cast.cast(comparison.not_equal(union, 0), dtypes.float32)
-        )
+        occurred = reduction.reduce_sum(cast.cast(comparison.not_equal(union, 0), dtypes.float32))
         union = array.where(comparison.greater(union, 0), union, array.ones_like(union))
         total: Any = reduction.reduce_sum(arithmetic.divide(shared, union), name="mean_iou")
         value = array.where(comparison.greater(occurred, 0), total / occurred, 0.0)
@@ -505,8 +503,9 @@ def mean_per_class_accuracy(
         correct: Any = cast.cast(comparison.equal(predictions, labels), dtypes.float32)
         if weights is not None:
             factors = cast.cast(_flat(convert_to_tensor(weights)), dtypes.float32)
-            correct, ones = arithmetic.multiply(correct, factors), arithmetic.multiply(
-                ones, factors
+            correct, ones = (
+                arithmetic.multiply(correct, factors),
+                arithmetic.multiply(ones, factors),
             )
         total_update = scatter_add(total, labels, ones)
         count_update = scatter_add(count, labels, correct)

@@ -105,9 +105,7 @@ class _Request:
             dtype = (features or {})[key].dtype
             if not dtype:
                 end = "" if isinstance(feature, VarLenFeature) else "."
-                raise ValueError(
-                    f"Missing type for feature {key}. Received feature={feature}{end}"
-                )
+                raise ValueError(f"Missing type for feature {key}. Received feature={feature}{end}")
             if isinstance(feature, VarLenFeature):
                 self._add_sparse(key, dtype)
             else:

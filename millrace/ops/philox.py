@@ -295,9 +295,7 @@ def _truncated_normal(generator: Generator, count: int, dtype: Any) -> Any:
 _KEY_WORDS = 5
 
 
-def key_words(
-    name: str, seed: int, seed2: int, counter: Any
-) -> tuple[Any, Any, Any, Any, Any]:
+def key_words(name: str, seed: int, seed2: int, counter: Any) -> tuple[Any, Any, Any, Any, Any]:
     """The words of the key of one execution of a node.
 
     Args:
@@ -309,9 +307,7 @@ def key_words(
     salt, count = counter[0], counter[1]
     if seed or seed2:
         words = [
-            np.uint32(value >> shift & 0xFFFFFFFF)
-            for value in (seed, seed2)
-            for shift in (0, 32)
+            np.uint32(value >> shift & 0xFFFFFFFF) for value in (seed, seed2) for shift in (0, 32)
         ]
         return words[0], words[1], words[2], words[3], count
     return (
@@ -356,9 +352,7 @@ def _seed(seed: Any) -> Any:
 
 
 def _derive(key: Any, index: Any, stream: int) -> Any:
-    words = block(
-        (key[0], key[1]), (index, key[4] ^ np.uint32(stream), key[2] + index * 0, key[3])
-    )
+    words = block((key[0], key[1]), (index, key[4] ^ np.uint32(stream), key[2] + index * 0, key[3]))
     return jnp.stack(jnp.broadcast_arrays(*words, jnp.zeros_like(words[0])), axis=-1)
 
 

@@ -434,8 +434,7 @@ def _size(handle: Any, *, ctx: Any) -> Any:
 
 _ENQUEUES = " where Tcomponents: list(type) >= 1; timeout_ms: int = -1"
 _DEQUEUES = (
-    " -> components: [component_types] where component_types: list(type) >= 1; "
-    "timeout_ms: int = -1"
+    " -> components: [component_types] where component_types: list(type) >= 1; timeout_ms: int = -1"
 )
 
 QueueEnqueue, QueueEnqueueV2 = _user(
@@ -457,9 +456,7 @@ QueueClose, QueueCloseV2 = _user(
 QueueIsClosed, QueueIsClosedV2 = _user(
     "QueueIsClosed", "", " -> is_closed: bool", _is_closed, scalars, blocking=False
 )
-QueueSize, QueueSizeV2 = _user(
-    "QueueSize", "", " -> size: int32", _size, scalars, blocking=False
-)
+QueueSize, QueueSizeV2 = _user("QueueSize", "", " -> size: int32", _size, scalars, blocking=False)
 
 
 @op(

@@ -175,9 +175,7 @@ _V2 = "(shape: Tshape, key: uint64, counter: uint64, alg: int32) -> output: dtyp
     gradient=NO_GRADIENT,
     static=("shape", "alg"),
 )
-def StatelessRandomUniformV2(
-    shape: Any, key: Any, counter: Any, alg: Any, *, dtype: Any
-) -> Any:
+def StatelessRandomUniformV2(shape: Any, key: Any, counter: Any, alg: Any, *, dtype: Any) -> Any:
     """Uniform floats in [0, 1)."""
     return philox.uniform(_from_key(key, counter, alg), sizes_of(shape), dtype.as_numpy_dtype)
 
@@ -199,9 +197,7 @@ def StatelessRandomNormalV2(shape: Any, key: Any, counter: Any, alg: Any, *, dty
     gradient=NO_GRADIENT,
     static=("shape", "alg"),
 )
-def StatelessTruncatedNormalV2(
-    shape: Any, key: Any, counter: Any, alg: Any, *, dtype: Any
-) -> Any:
+def StatelessTruncatedNormalV2(shape: Any, key: Any, counter: Any, alg: Any, *, dtype: Any) -> Any:
     """Normal floats within 2 deviations."""
     generator = _from_key(key, counter, alg)
     return philox.truncated_normal(generator, sizes_of(shape), dtype.as_numpy_dtype)
@@ -325,9 +321,7 @@ def StatelessRandomPoisson(shape: Any, seed: Any, lam: Any, *, dtype: Any) -> An
     gradient=NO_GRADIENT,
     static=("shape",),
 )
-def StatelessRandomBinomial(
-    shape: Any, seed: Any, counts: Any, probs: Any, *, dtype: Any
-) -> Any:
+def StatelessRandomBinomial(shape: Any, seed: Any, counts: Any, probs: Any, *, dtype: Any) -> Any:
     """Samples of Binomial(counts, probs)."""
     counts, probs = (jnp.asarray(p).astype(np.float64) for p in (counts, probs))
     key = philox.threefry_key(_jax_key(_from_seed(seed)))

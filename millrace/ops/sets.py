@@ -206,9 +206,7 @@ def _size_shape(c: ShapeContext) -> TensorShape:
     gradient=NO_GRADIENT,
     host=True,
 )
-def SetSize(
-    set_indices: Any, set_values: Any, set_shape: Any, *, validate_indices: bool
-) -> Any:
+def SetSize(set_indices: Any, set_values: Any, set_shape: Any, *, validate_indices: bool) -> Any:
     """How many different values each row holds."""
     groups = _sparse_groups(set_indices, set_values, set_shape, validate_indices)
     sizes = np.zeros(tuple(int(s) for s in set_shape[:-1]), np.int32)
@@ -283,5 +281,3 @@ def set_difference(
 def set_union(a: Any, b: Any, validate_indices: bool = True) -> SparseTensor:
     """The values that either has, by the last dimension."""
     return _set_operation(a, b, "union", validate_indices)
-
-

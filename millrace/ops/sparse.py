@@ -289,9 +289,7 @@ def _(op: Operation, indices_grad: Any, values_grad: Tensor) -> Any:
 def sparse_reorder(sp_input: Any, name: str | None = None) -> SparseTensor:
     """The SparseTensor with its entries in row-major order."""
     sparse = as_sparse(sp_input)
-    indices, values = SparseReorder(
-        sparse.indices, sparse.values, sparse.dense_shape, name=name
-    )
+    indices, values = SparseReorder(sparse.indices, sparse.values, sparse.dense_shape, name=name)
     known = known_shape(sparse)
     if known is not None:
         return SparseTensor(indices, values, known)
@@ -397,9 +395,7 @@ def sparse_reshape(sp_input: Any, shape: Any, name: str | None = None) -> Sparse
     sparse = as_sparse(sp_input)
     new_shape = cast.cast(shape, dtypes.int64)
     with name_scope(name, "SparseReshape", [sparse.values]) as scope:
-        indices, sizes = SparseReshape(
-            sparse.indices, sparse.dense_shape, new_shape, name=scope
-        )
+        indices, sizes = SparseReshape(sparse.indices, sparse.dense_shape, new_shape, name=scope)
         known = known_shape(sparse)
         wanted = constant_value_as_shape(new_shape)
         if known is not None and wanted.ndims is not None:

@@ -107,9 +107,7 @@ def SparseAdd(
     gradient=NO_GRADIENT,
     host=True,
 )
-def SparseAddGrad(
-    backprop_val_grad: Any, a_indices: Any, b_indices: Any, sum_indices: Any
-) -> Any:
+def SparseAddGrad(backprop_val_grad: Any, a_indices: Any, b_indices: Any, sum_indices: Any) -> Any:
     """Gradients at the entries of the sum, zero where the threshold left one out."""
     return (
         at_positions(a_indices, sum_indices, backprop_val_grad),
@@ -136,9 +134,7 @@ _PAIR = (
 )
 
 
-@op(
-    f"SparseSparseMaximum{_PAIR}T: real", shape=_same_indices, gradient=NO_GRADIENT, host=True
-)
+@op(f"SparseSparseMaximum{_PAIR}T: real", shape=_same_indices, gradient=NO_GRADIENT, host=True)
 def SparseSparseMaximum(
     a_indices: Any, a_values: Any, a_shape: Any, b_indices: Any, b_values: Any, b_shape: Any
 ) -> Any:
@@ -148,9 +144,7 @@ def SparseSparseMaximum(
     return indices, np.maximum(left, right)
 
 
-@op(
-    f"SparseSparseMinimum{_PAIR}T: number", shape=_same_indices, gradient=NO_GRADIENT, host=True
-)
+@op(f"SparseSparseMinimum{_PAIR}T: number", shape=_same_indices, gradient=NO_GRADIENT, host=True)
 def SparseSparseMinimum(
     a_indices: Any, a_values: Any, a_shape: Any, b_indices: Any, b_values: Any, b_shape: Any
 ) -> Any:
@@ -272,9 +266,7 @@ def sparse_add(a: Any, b: Any, threshold: Any = None, thresh: Any = None) -> Any
 # -- Sparse times dense, entry by entry ---------------------------------------------------------
 
 
-def _dense_entries(
-    sp_indices: Any, sp_shape: Any, dense: Any, xp: Any, check: Any
-) -> Any:
+def _dense_entries(sp_indices: Any, sp_shape: Any, dense: Any, xp: Any, check: Any) -> Any:
     """The entries of a dense tensor, broadcast to the sparse one, at its indices."""
     sp_indices, sp_shape, dense = (xp.asarray(v) for v in (sp_indices, sp_shape, dense))
     rank = sp_indices.shape[1]
@@ -300,9 +292,7 @@ def _dense_entries(
     return dense[columns]
 
 
-_CWISE = (
-    "(sp_indices: int64, sp_values: T, sp_shape: int64, dense: T) -> output: T where T: number"
-)
+_CWISE = "(sp_indices: int64, sp_values: T, sp_shape: int64, dense: T) -> output: T where T: number"
 
 
 def _cwise_shape(c: ShapeContext) -> TensorShape:
@@ -347,9 +337,7 @@ def _entries_for_gradient(op: Operation) -> tuple[Any, Any, Any]:
     added = array_shape.expand_dims(more - array_shape.size(dense_shape), 0)
     ones = array_fill.ones(added, dtypes.int64)
     scaling = shape // array_join.concat([ones, dense_shape], 0)
-    scaled = array_slicing.slice(
-        indices // scaling, array_join.concat([[0], added], 0), [-1, -1]
-    )
+    scaled = array_slicing.slice(indices // scaling, array_join.concat([[0], added], 0), [-1, -1])
     return array_gather.gather_nd(dense, scaled), scaled, dense_shape
 
 
@@ -384,9 +372,7 @@ def _operator(op_type: Any, label: str) -> Any:
     def apply(sparse: SparseTensor, other: Any) -> SparseTensor:
         with name_scope(None, label, [sparse.values, other]) as scope:
             dense = convert_to_tensor(other, sparse.dtype.base_dtype, name="y")
-            values = op_type(
-                sparse.indices, sparse.values, sparse.dense_shape, dense, name=scope
-            )
+            values = op_type(sparse.indices, sparse.values, sparse.dense_shape, dense, name=scope)
             return SparseTensor(sparse.indices, values, sparse.dense_shape)
 
     return apply

@@ -107,12 +107,8 @@ def _hashed(
     return indices, (total % np.uint64(limit)).astype(np.int64), shape
 
 
-_INPUTS = (
-    "(indices: N*int64, values: [sparse_types], shapes: N*int64, dense_inputs: [dense_types]"
-)
-_TYPES = (
-    "sparse_types: list({int64, string}) >= 0; dense_types: list({int64, string}) >= 0"
-)
+_INPUTS = "(indices: N*int64, values: [sparse_types], shapes: N*int64, dense_inputs: [dense_types]"
+_TYPES = "sparse_types: list({int64, string}) >= 0; dense_types: list({int64, string}) >= 0"
 
 
 @op(
@@ -209,9 +205,7 @@ def _parts(inputs: Any, complaint: str) -> tuple[list[Any], list[Any], list[Any]
     )
 
 
-def sparse_cross(
-    inputs: Any, name: str | None = None, separator: Any = None
-) -> SparseTensor:
+def sparse_cross(inputs: Any, name: str | None = None, separator: Any = None) -> SparseTensor:
     """`tf.sparse.cross`: every combination of the features of a row, joined by a separator."""
     mark = convert_to_tensor("_X_" if separator is None else separator, dtypes.string)
     parts = _parts(inputs, "All inputs must be Tensor or SparseTensor.")

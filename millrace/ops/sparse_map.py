@@ -51,9 +51,7 @@ class SparseMap:
         with self._lock:
             for number in numbers:
                 if number not in self._tensors:
-                    raise ValueError(
-                        f"Unable to find SparseTensor: {number} in map: {self._name}"
-                    )
+                    raise ValueError(f"Unable to find SparseTensor: {number} in map: {self._name}")
             return [self._tensors.pop(number) for number in numbers]
 
 
@@ -96,9 +94,7 @@ def AddSparseToTensorsMap(
 ) -> Any:
     """Puts a SparseTensor aside; its number."""
     _check(sparse_indices, sparse_values, sparse_shape)
-    parts = tuple(
-        shared_state.kept(part) for part in (sparse_indices, sparse_values, sparse_shape)
-    )
+    parts = tuple(shared_state.kept(part) for part in (sparse_indices, sparse_values, sparse_shape))
     return _map(ctx, node).add([parts])[0]
 
 
@@ -130,9 +126,7 @@ def AddManySparseToTensorsMap(
     for row in order:
         inside = rows == row
         # Indexing with a mask copies.
-        tensors.append(
-            (sparse_indices[inside, 1:], sparse_values[inside], sparse_shape[1:].copy())
-        )
+        tensors.append((sparse_indices[inside, 1:], sparse_values[inside], sparse_shape[1:].copy()))
     numbers = np.empty(count, np.int64)
     numbers[order] = _map(ctx, node).add(tensors)
     return numbers
@@ -150,9 +144,7 @@ def _taken_shapes(c: ShapeContext) -> list[TensorShape]:
     host=True,
     stateful=True,
 )
-def TakeManySparseFromTensorsMap(
-    sparse_handles: Any, *, dtype: Any, ctx: Any, node: Any
-) -> Any:
+def TakeManySparseFromTensorsMap(sparse_handles: Any, *, dtype: Any, ctx: Any, node: Any) -> Any:
     """Takes SparseTensors out, and stacks them into one."""
     if sparse_handles.ndim != 1:
         raise ValueError(

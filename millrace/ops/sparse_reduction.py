@@ -79,9 +79,7 @@ def _dense_groups(
     return groups, count, tuple(kept_sizes)
 
 
-_REDUCE = (
-    "(input_indices: int64, input_values: T, input_shape: int64, reduction_axes: int32) -> "
-)
+_REDUCE = "(input_indices: int64, input_values: T, input_shape: int64, reduction_axes: int32) -> "
 
 
 @op(
@@ -99,9 +97,7 @@ def SparseReduceSum(
     xp: Any,
 ) -> Any:
     """Sums over dimensions, as a dense tensor."""
-    groups, count, shape = _dense_groups(
-        input_indices, input_shape, reduction_axes, keep_dims, xp
-    )
+    groups, count, shape = _dense_groups(input_indices, input_shape, reduction_axes, keep_dims, xp)
     sums: Any
     if xp is np:
         sums = np.zeros(count, input_values.dtype)
@@ -137,9 +133,7 @@ def SparseReduceMax(
     xp: Any,
 ) -> Any:
     """Largest entries over dimensions, as a dense tensor; 0 where there is none."""
-    groups, count, shape = _dense_groups(
-        input_indices, input_shape, reduction_axes, keep_dims, xp
-    )
+    groups, count, shape = _dense_groups(input_indices, input_shape, reduction_axes, keep_dims, xp)
     most: Any
     if xp is np:
         most = np.zeros(count, input_values.dtype)
@@ -311,15 +305,14 @@ def sparse_reduce_max_sparse(
     "T: {float16, float32, float64}",
     shape=lambda c: c.shape("sp_values").with_rank(1),
 )
-def SparseSoftmax(
-    sp_indices: Any, sp_values: Any, sp_shape: Any, *, xp: Any, check: Any
-) -> Any:
+def SparseSoftmax(sp_indices: Any, sp_values: Any, sp_shape: Any, *, xp: Any, check: Any) -> Any:
     """Softmax over the entries of each row; entries must be in order."""
     if sp_shape.shape[0] < 2:
         check(
             xp.zeros([], bool),
-            lambda sizes: "Input should have rank >= 2, but received shape: "
-            + " ".join(map(str, sizes)),
+            lambda sizes: (
+                "Input should have rank >= 2, but received shape: " + " ".join(map(str, sizes))
+            ),
             sp_shape,
         )
     count = sp_values.shape[0]
@@ -351,4 +344,3 @@ def sparse_softmax(sp_input: Any, name: str | None = None) -> SparseTensor:
     with name_scope(name, "SparseSoftmax", [sparse.indices, sparse.values]):
         values = SparseSoftmax(sparse.indices, sparse.values, sparse.dense_shape)
         return SparseTensor(sparse.indices, values, sparse.dense_shape)
-

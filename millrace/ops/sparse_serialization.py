@@ -75,9 +75,7 @@ def SerializeManySparse(
     _refuse_variant(out_type)
     rank = len(sparse_shape)
     if rank < 2:
-        raise ValueError(
-            f"Rank of input SparseTensor should be > 1, but saw rank: {rank}"
-        )
+        raise ValueError(f"Rank of input SparseTensor should be > 1, but saw rank: {rank}")
     count = int(sparse_shape[0])
     order = np.argsort(sparse_indices[:, 0], kind="stable")
     rows = sparse_indices[order, 0]
@@ -87,9 +85,7 @@ def SerializeManySparse(
     result: list[bytes] = []
     for i in range(count):
         part = order[bounds[i] : bounds[i + 1]]
-        result += _messages(
-            sparse_indices[part, 1:], sparse_values[part], sparse_shape[1:], T
-        )
+        result += _messages(sparse_indices[part, 1:], sparse_values[part], sparse_shape[1:], T)
     return strings(result, (count, 3))
 
 
@@ -100,9 +96,7 @@ def _parse(cells: Any, kind: dtypes.DType, row: int) -> tuple[Any, Any, Any]:
         try:
             message.ParseFromString(cell)
         except Exception:
-            raise ValueError(
-                f"Could not parse serialized_sparse[{row}] as a TensorProto"
-            ) from None
+            raise ValueError(f"Could not parse serialized_sparse[{row}] as a TensorProto") from None
         messages.append(message)
     indices, values, shape = (make_ndarray(message) for message in messages)
     if messages[1].dtype != kind.as_datatype_enum:
@@ -161,8 +155,7 @@ def DeserializeManySparse(serialized_sparse: Any, *, dtype: Any) -> Any:
     """A minibatch of serialized sparse tensors as one, with a first dimension of examples."""
     if serialized_sparse.ndim != 2 or serialized_sparse.shape[1] != 3:
         raise ValueError(
-            "Serialized sparse should have 3 columns but has shape "
-            f"{list(serialized_sparse.shape)}"
+            f"Serialized sparse should have 3 columns but has shape {list(serialized_sparse.shape)}"
         )
     return _stacked(serialized_sparse, dtype)
 

@@ -149,9 +149,7 @@ def sparse_concat(
     return result
 
 
-def _concatenated(
-    shapes: list[list[int | None]], axis: int, expand: bool
-) -> list[int | None]:
+def _concatenated(shapes: list[list[int | None]], axis: int, expand: bool) -> list[int | None]:
     def together(sizes: list[int | None], combine: Any) -> int | None:
         return None if None in sizes else combine(sizes)
 
@@ -249,9 +247,7 @@ def _split_shapes(c: ShapeContext) -> list[TensorShape]:
     gradient=NO_GRADIENT,
     host=True,
 )
-def SparseSplit(
-    split_dim: Any, indices: Any, values: Any, shape: Any, *, num_split: int
-) -> Any:
+def SparseSplit(split_dim: Any, indices: Any, values: Any, shape: Any, *, num_split: int) -> Any:
     """A sparse tensor cut along a dimension; the first parts are larger when it is uneven."""
     rank, axis = len(shape), int(split_dim)
     if not -rank <= axis < rank:
@@ -310,5 +306,3 @@ def sparse_mask(a: IndexedSlices, mask_indices: Any, name: str | None = None) ->
         kept, places = array_sets.setdiff1d(a.indices, mask_indices)
         values = array_gather.gather(a.values, places, name=scope)
         return IndexedSlices(values, kept, a.dense_shape)
-
-

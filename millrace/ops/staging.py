@@ -160,9 +160,7 @@ class StagingArea(BaseStagingArea):
                 values = [values]
             tensors, _ = self._tensors(values, list(range(len(values))))
             with colocate_with(self._root):
-                return staging_kernels.Stage(
-                    tensors, name=scope, **self._attributes()
-                )
+                return staging_kernels.Stage(tensors, name=scope, **self._attributes())
 
     def get(self, name: str | None = None) -> Any:
         """The oldest tuple, which is taken out, as soon as there is one."""

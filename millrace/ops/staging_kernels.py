@@ -119,9 +119,7 @@ def StageSize(*, ctx: Any, node: Any) -> Any:
     return _area(ctx, node).ask(len)
 
 
-@op(
-    f"StageClear() where {_ATTRS}", shape=none, gradient=NO_GRADIENT, host=True, stateful=True
-)
+@op(f"StageClear() where {_ATTRS}", shape=none, gradient=NO_GRADIENT, host=True, stateful=True)
 def StageClear(*, ctx: Any, node: Any) -> None:
     """Drops everything."""
     _area(ctx, node).tell(lambda state: state.clear())

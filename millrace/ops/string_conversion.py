@@ -120,9 +120,7 @@ def AsString(
     is_fraction = T.is_floating or T.is_complex
     if not is_fraction and dtypes.string != T:
         if scientific or shortest:
-            raise ValueError(
-                f"scientific and shortest format not supported for datatype {T.name}"
-            )
+            raise ValueError(f"scientific and shortest format not supported for datatype {T.name}")
         if precision >= 0:
             raise ValueError(f"precision not supported for datatype {T.name}")
     if scientific and shortest:
@@ -191,9 +189,7 @@ def as_string(
     gradient=NO_GRADIENT,
     host=True,
 )
-def StringFormat(
-    inputs: list[Any], *, template: bytes, placeholder: bytes, summarize: int
-) -> Any:
+def StringFormat(inputs: list[Any], *, template: bytes, placeholder: bytes, summarize: int) -> Any:
     """A template whose placeholders are replaced by the values of tensors."""
     pieces = template.split(placeholder)
     if len(pieces) != len(inputs) + 1:
@@ -235,8 +231,10 @@ def string_format(
 
 
 def _raw_shape(c: ShapeContext) -> TensorShape:
-    return c.shape(0).concatenate(TensorShape([None])) if c.shape(0).ndims is not None else (
-        unknown_shape()
+    return (
+        c.shape(0).concatenate(TensorShape([None]))
+        if c.shape(0).ndims is not None
+        else (unknown_shape())
     )
 
 
@@ -333,9 +331,7 @@ def decode_raw(
     """
     given = bytes if input_bytes is None else input_bytes
     if out_type is None:
-        raise ValueError(
-            "decode_raw_v1() missing 1 positional argument: 'out_type'"
-        )
+        raise ValueError("decode_raw_v1() missing 1 positional argument: 'out_type'")
     return DecodeRaw(given, out_type=out_type, little_endian=little_endian, name=name)
 
 

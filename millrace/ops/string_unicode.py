@@ -193,9 +193,7 @@ def UnicodeEncode(
     for point in input_values.tolist():
         if not 0 <= point < 0x110000 or 0xD800 <= point < 0xE000:
             if errors == b"strict":
-                raise ValueError(
-                    "Code point is out of range for Unicode, or is a surrogate."
-                )
+                raise ValueError("Code point is out of range for Unicode, or is a surrogate.")
             points.append("" if errors == b"ignore" else chr(replacement_char))
         else:
             points.append(chr(point))
@@ -203,9 +201,7 @@ def UnicodeEncode(
     bounds = input_splits.tolist()
     if bounds[0] != 0 or bounds[-1] > len(points) or bounds != sorted(bounds):
         raise ValueError(f"Values in input_splits must be sorted and end within {len(points)}.")
-    return strings(
-        "".join(points[a:b]).encode(target) for a, b in itertools.pairwise(bounds)
-    )
+    return strings("".join(points[a:b]).encode(target) for a, b in itertools.pairwise(bounds))
 
 
 def _encoded_shape(c: ShapeContext) -> TensorShape:
@@ -283,9 +279,7 @@ def StringNGrams(
         for width in ngram_widths:
             pad = width - 1 if pad_width < 0 else min(pad_width, width - 1)
             padded = [left_pad] * pad + row + [right_pad] * pad
-            grams = [
-                separator.join(padded[i : i + width]) for i in range(len(padded) - width + 1)
-            ]
+            grams = [separator.join(padded[i : i + width]) for i in range(len(padded) - width + 1)]
             result.extend(grams)
             made += len(grams)
         if preserve_short_sequences and not made and row:

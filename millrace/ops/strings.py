@@ -73,9 +73,7 @@ def StringJoin(inputs: list[Any], *, separator: bytes) -> Any:
         if item.ndim == 0:
             continue
         if shape and item.shape != shape:
-            raise ValueError(
-                f"Input shapes do not match: {list(shape)} vs. {list(item.shape)}"
-            )
+            raise ValueError(f"Input shapes do not match: {list(shape)} vs. {list(item.shape)}")
         shape = item.shape
     count = int(np.prod(shape))
     columns = [
@@ -160,9 +158,7 @@ def reduce_join(
             else:
                 last: Any = array_shape.rank(values)
                 axis = numeric.range(last - 1, -1, -1)
-        return ReduceJoin(
-            values, axis, keep_dims=bool(keepdims), separator=separator, name=name
-        )
+        return ReduceJoin(values, axis, keep_dims=bool(keepdims), separator=separator, name=name)
 
 
 def _either(new: Any, old: Any, new_name: str, old_name: str) -> Any:
@@ -403,16 +399,13 @@ def _characters(string: bytes) -> list[bytes]:
     return [string[a:b] for a, b in zip(starts, [*starts[1:], len(string)], strict=True)]
 
 
-def substr(
-    input: Any, pos: Any, len: Any, name: str | None = None, unit: str = "BYTE"
-) -> Tensor:
+def substr(input: Any, pos: Any, len: Any, name: str | None = None, unit: str = "BYTE") -> Tensor:
     """The part of each string that begins at `pos` and has `len` bytes or characters."""
     return Substr(input, pos, len, unit=unit, name=name)
 
 
 @op(
-    "StringLength(input: string) -> output: int32 where "
-    'unit: {"BYTE", "UTF8_CHAR"} = "BYTE"',
+    'StringLength(input: string) -> output: int32 where unit: {"BYTE", "UTF8_CHAR"} = "BYTE"',
     shape=unchanged,
     gradient=NO_GRADIENT,
     host=True,
@@ -450,9 +443,7 @@ def _changed_case(array: Any, encoding: bytes, method: str) -> Any:
     if encoding == b"":
         return each(array, getattr(bytes, method))
     if encoding != b"utf-8":
-        raise ValueError(
-            f"only utf-8 or '' (no encoding) is supported, received {text(encoding)}"
-        )
+        raise ValueError(f"only utf-8 or '' (no encoding) is supported, received {text(encoding)}")
     change = getattr(str, method)
     return each(array, lambda s: change(s.decode("utf-8", "replace")).encode())
 
@@ -535,9 +526,7 @@ def _full_matches(array: Any, pattern: bytes) -> Any:
     gradient=NO_GRADIENT,
     host=True,
 )
-def StaticRegexReplace(
-    input: Any, *, pattern: bytes, rewrite: bytes, replace_global: bool
-) -> Any:
+def StaticRegexReplace(input: Any, *, pattern: bytes, rewrite: bytes, replace_global: bool) -> Any:
     """Matches of a pattern that is part of the graph, rewritten."""
     compiled = expressions.compile_pattern(pattern)
     return each(input, lambda s: expressions.replace(compiled, rewrite, s, replace_global))

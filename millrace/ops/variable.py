@@ -174,9 +174,7 @@ class SaveSliceInfo:
     def spec(self) -> str:
         """The part as checkpoints write it: ``"4 2 0,2:0,2"``."""
         sizes = " ".join(str(d) for d in self.full_shape)
-        parts = ":".join(
-            f"{o},{s}" for o, s in zip(self.var_offset, self.var_shape, strict=True)
-        )
+        parts = ":".join(f"{o},{s}" for o, s in zip(self.var_offset, self.var_shape, strict=True))
         return f"{sizes} {parts}"
 
     def to_proto(self, export_scope: str | None = None) -> Any:

@@ -388,9 +388,7 @@ def get_local_variable(
     return get_variable(name, shape, dtype, initializer, regularizer, False, names, *args, **kwargs)
 
 
-def _get_partitioned_variable(
-    name: str | None, shape: Any, partitioner: Any, **kwargs: Any
-) -> Any:
+def _get_partitioned_variable(name: str | None, shape: Any, partitioner: Any, **kwargs: Any) -> Any:
     """As `get_variable`, but always in parts."""
     scope = get_variable_scope()
     if name is None and not scope.name:

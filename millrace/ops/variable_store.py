@@ -59,7 +59,8 @@ class PartitionInfo:
     def single_slice_dim(self, shape: Sequence[int]) -> int | None:
         """The axis that is cut, or None for the whole."""
         axes = [
-            i for i, (part, whole) in enumerate(zip(shape, self.full_shape, strict=True))
+            i
+            for i, (part, whole) in enumerate(zip(shape, self.full_shape, strict=True))
             if part != whole
         ]
         if len(axes) > 1:
@@ -380,8 +381,7 @@ def call_partitioner(partitioner: Any, shape: TensorShape, dtype: dtypes.DType) 
         raise ValueError(f"Partitioner must be callable, but received: {partitioner}")
     if not shape.is_fully_defined():
         raise ValueError(
-            "Shape of a new partitioned variable must be fully defined, but instead was "
-            f"{shape}."
+            f"Shape of a new partitioned variable must be fully defined, but instead was {shape}."
         )
     if shape.ndims is None or shape.ndims < 1:
         raise ValueError(f"A partitioned Variable must have rank at least 1, shape: {shape}")

@@ -246,9 +246,7 @@ def index_table_from_file(
     """
     _check_vocabulary_file(vocabulary_file, vocab_size)
     if num_oov_buckets < 0:
-        raise ValueError(
-            f"num_oov_buckets must be greater or equal than 0, got {num_oov_buckets}."
-        )
+        raise ValueError(f"num_oov_buckets must be greater or equal than 0, got {num_oov_buckets}.")
     kind = as_dtype(key_dtype)
     if not kind.is_integer and kind.base_dtype != dtypes.string:
         raise TypeError("Dtype for `keys` should be either integer or string.")

@@ -303,6 +303,4 @@ def _parsed(field: bytes, kind: str, number: int) -> Any:
         return int(field)
     except ValueError:
         name = {"float32": "float", "float64": "double"}.get(kind, kind)
-        raise ValueError(
-            f"Field {_shown(field)} in line {number} is not a valid {name}."
-        ) from None
+        raise ValueError(f"Field {_shown(field)} in line {number} is not a valid {name}.") from None

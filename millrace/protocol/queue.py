@@ -177,9 +177,7 @@ class QueueState(ABC):
                 attempt.succeed()
             return True
         if self.is_closed:
-            attempt.fail(
-                errors.CancelledError(None, None, f"{self.kind} '{self.name}' is closed.")
-            )
+            attempt.fail(errors.CancelledError(None, None, f"{self.kind} '{self.name}' is closed."))
             return True
         moved = False
         while attempt.elements and len(self) < self.capacity:

@@ -70,9 +70,7 @@ def test_closing_the_session_ends_a_waiting_take(graph, background, until):
 
 def test_sparse_gradients_are_rows_of_the_whole(session):
     accumulator = tf.SparseConditionalAccumulator(tf.float32, shape=[4, 1], reduction_type="SUM")
-    slices = tf.IndexedSlices(
-        tf.constant([[1.0], [2.0]]), tf.constant([3, 0]), tf.constant([4, 1])
-    )
+    slices = tf.IndexedSlices(tf.constant([[1.0], [2.0]]), tf.constant([3, 0]), tf.constant([4, 1]))
     apply = accumulator.apply_indexed_slices_grad(slices)
     session.run(apply)
     session.run(apply)

@@ -107,9 +107,7 @@ def test_small_index_types_reach_every_row_of_a_long_table() -> None:
 
 def test_gather_of_strings() -> None:
     words = tf.placeholder(tf.string, [None])
-    found = run(
-        [tf.gather(words, [1, 0]), tf.gather_nd(words, [[1]])], {words: ["a", "b"]}
-    )
+    found = run([tf.gather(words, [1, 0]), tf.gather_nd(words, [[1]])], {words: ["a", "b"]})
     assert found[0].tolist() == [b"b", b"a"]
     assert found[1].tolist() == [b"b"]
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"is not in \[0, 2\)"):

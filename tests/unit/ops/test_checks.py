@@ -98,9 +98,7 @@ def test_checks_hold_or_fail_in_the_step(session, check, good, bad):
     inputs = [tf.placeholder(kind) for _ in good]
     operation = check(*inputs, message="the message")
     session.run(operation, dict(zip(inputs, good, strict=True)))
-    with pytest.raises(
-        tf.errors.InvalidArgumentError, match=r"assertion failed: \[the message"
-    ):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"assertion failed: \[the message"):
         session.run(operation, dict(zip(inputs, bad, strict=True)))
 
 

@@ -60,8 +60,7 @@ def records(session, reader, names):
 
 def reads_waiting(session):
     return sum(
-        len(queue.state._dequeues)
-        for _, _, queue in session._backend.state.resources.all_of(Queue)
+        len(queue.state._dequeues) for _, _, queue in session._backend.state.resources.all_of(Queue)
     )
 
 
@@ -142,9 +141,7 @@ def test_several_records_of_one_file_are_read_at_once(session, files):
 # -- Waiting -----------------------------------------------------------------------------
 
 
-def test_a_read_waits_for_a_file_name_without_holding_up_others(
-    session, files, background, until
-):
+def test_a_read_waits_for_a_file_name_without_holding_up_others(session, files, background, until):
     name = files(a=b"one\ntwo\n")
     queue = queue_of(session, [], close=False)
     value = tf.TextLineReader().read(queue).value
@@ -165,9 +162,7 @@ def test_a_read_that_times_out_leaves_the_reader_usable(session, files):
     assert session.run(read).value == b"one"
 
 
-def test_reads_in_line_behind_a_waiting_one_can_be_cancelled(
-    session, files, background, until
-):
+def test_reads_in_line_behind_a_waiting_one_can_be_cancelled(session, files, background, until):
     queue = queue_of(session, [], close=False)
     read = tf.TextLineReader().read(queue)
     enqueue = queue.enqueue(files(a=b"one\n"))

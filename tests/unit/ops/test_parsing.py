@@ -285,6 +285,4 @@ def test_a_broken_feature_is_refused(feature):
     entry = b"\x0a\x01k\x12" + bytes([len(feature)]) + feature
     features = b"\x0a" + bytes([len(entry)]) + entry
     serialized = b"\x0a" + bytes([len(features)]) + features
-    fails(
-        lambda: tf.parse_example([serialized], {"k": VARIABLE(tf.int64)}), "Could not parse"
-    )
+    fails(lambda: tf.parse_example([serialized], {"k": VARIABLE(tf.int64)}), "Could not parse")

@@ -254,9 +254,7 @@ def test_a_dense_matrix_may_come_first():
 
 def test_serialized_tensors_of_different_sizes_become_one():
     def build():
-        rows = tf.stack(
-            [tf.serialize_sparse(sparse()), tf.serialize_sparse(sparse(shape=[5, 4]))]
-        )
+        rows = tf.stack([tf.serialize_sparse(sparse()), tf.serialize_sparse(sparse(shape=[5, 4]))])
         return tf.deserialize_many_sparse(rows, tf.float32)
 
     got = run(build)

@@ -108,9 +108,7 @@ def test_reuse_finds_what_exists_and_refuses_what_does_not() -> None:
         assert tf.get_variable("w", [None]) is first
         with pytest.raises(ValueError, match="Variable a/v does not exist, or was not created"):
             tf.get_variable("v", [2])
-        with pytest.raises(
-            ValueError, match=r"specified shape \(3,\) and found shape \(2,\)"
-        ):
+        with pytest.raises(ValueError, match=r"specified shape \(3,\) and found shape \(2,\)"):
             tf.get_variable("w", [3])
         with pytest.raises(ValueError, match="specified dtype int32 and found dtype float32_ref"):
             tf.get_variable("w", [2], dtype=tf.int32)

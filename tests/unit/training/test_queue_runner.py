@@ -160,8 +160,7 @@ def test_a_runner_becomes_a_message_and_back(graph):
     assert list(message.queue_closed_exception_types) == [11, 10]
     # Field by field what TensorFlow 2.21 writes for the same runner.
     assert message.SerializeToString() == (
-        b"\n\x07scope/q\x12\x0fscope/q_enqueue\x1a\rscope/q_Close"
-        b'"\x0fscope/q_Close_1*\x02\x0b\n'
+        b'\n\x07scope/q\x12\x0fscope/q_enqueue\x1a\rscope/q_Close"\x0fscope/q_Close_1*\x02\x0b\n'
     )
     again = tf.train.QueueRunner.from_proto(message)
     assert again.name == "scope/q" and again.enqueue_ops[0].type == "QueueEnqueueV2"
