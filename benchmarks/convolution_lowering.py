@@ -341,7 +341,7 @@ def main() -> int:
         worker.stdin.close()
         worker.wait()
     table = Table(
-        title=f"milliseconds, {options.rounds} turns of {CALLS} calls; ratios: TensorFlow's time to this"
+        title=f"milliseconds, {options.rounds} turns of {CALLS} calls; ratios: TensorFlow's time to this"  # noqa: E501
     )
     for column in (
         "piece",
