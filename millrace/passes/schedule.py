@@ -3,8 +3,7 @@
 Grouping must not make a step wait for what it itself produces. Two pure nodes share a stage
 only when they wait for the same set of blocking nodes (a dequeue, a receive, a fed value of
 a partial run) and have the same number of host nodes on their longest path. A path that
-leaves a stage passes a host or blocking node, so it never comes back to it. An update of a
-variable after an assertion is in a later stage than the assertion.
+leaves a stage passes a host or blocking node, so it never comes back to it.
 """
 
 from __future__ import annotations
@@ -132,8 +131,6 @@ def stages(
     level: dict[Node, int] = {}
     #: The set of blocking nodes that a node waits for, as bits; includes the node itself.
     waits: dict[Node, int] = {}
-    #: Of a node that comes after assertions: the level of the last of them.
-    asserted: dict[Node, int] = {}
     bits = 0
     if late_arguments:
         for edge in program.arguments:
@@ -162,14 +159,6 @@ def stages(
             mask |= waits.get(source, 0)
             hop = level.get(source, 0)
             depth = max(depth, hop + (compiled and not is_compiled.get(source, True)))
-        last_assertion = max((asserted.get(p, -1) for p in node.predecessors()), default=-1)
-        if compiled and writes_state(node):
-            # A variable must not change when an assertion before it fails: another stage.
-            depth = max(depth, last_assertion + 1)
-        if node.type == "Assert":
-            last_assertion = depth
-        if last_assertion >= 0:
-            asserted[node] = last_assertion
         level[node] = depth
         if compiled:
             stage = groups.get((mask, depth))

@@ -26,6 +26,7 @@ from millrace.passes.function_body import (
 )
 from millrace.passes.node import Edge, Node, is_variable_edge, names_variable, variable_of
 from millrace.passes.schedule import SHAPE_QUERIES, static_positions
+from millrace.runtime import guarded_writes
 from millrace.runtime.kernel_call import (
     Services,
     StoredState,
@@ -40,19 +41,6 @@ from millrace.runtime.resources import ResourceStore, VariableSlot
 MAX_TRACES = 24
 #: Larger constants are passed as inputs instead of being compiled into the program.
 MAX_EMBEDDED_BYTES = 1 << 16
-
-
-class _TracedState:
-    """Variables while a stage is traced: names for values inside the XLA program."""
-
-    def __init__(self, values: dict[Node, Any]) -> None:
-        self.values = values
-
-    def read(self, variable: Node) -> Any:
-        return self.values[variable]
-
-    def write(self, variable: Node, value: Any) -> None:
-        self.values[variable] = value
 
 
 class _Check:
@@ -77,26 +65,34 @@ class _Notes:
 class _Outcome:
     """What a program returns; JAX hands the notes back with the results that they belong to."""
 
-    __slots__ = ("details", "notes", "oks", "outputs", "written")
+    __slots__ = ("details", "notes", "oks", "outputs", "stores", "written")
 
     def __init__(
-        self, outputs: list[Any], written: list[Any], oks: Any, details: list[Any], notes: _Notes
+        self,
+        outputs: list[Any],
+        written: list[Any],
+        stores: Any,
+        oks: Any,
+        details: list[Any],
+        notes: _Notes,
     ) -> None:
         self.outputs = outputs
         self.written = written
+        #: None, or for each of `written` whether it is to be stored.
+        self.stores = stores
         self.oks = oks
         self.details = details
         self.notes = notes
 
     def tree_flatten(self) -> tuple[tuple[Any, ...], _Notes]:
         """The parts that are arrays, and the notes."""
-        return (self.outputs, self.written, self.oks, self.details), self.notes
+        return (self.outputs, self.written, self.stores, self.oks, self.details), self.notes
 
     @classmethod
     def tree_unflatten(cls, notes: _Notes, parts: tuple[Any, ...]) -> _Outcome:
         """The inverse of `tree_flatten`."""
-        outputs, written, oks, details = parts
-        return cls(outputs, written, oks, details, notes)
+        outputs, written, stores, oks, details = parts
+        return cls(outputs, written, stores, oks, details, notes)
 
 
 class VariableUse:
@@ -200,6 +196,7 @@ class CompiledStage:
         self.inputs = list(inputs)
         self._static = [i for i, edge in enumerate(self.inputs) if edge in static]
         self._dynamic = [i for i, edge in enumerate(self.inputs) if edge not in static]
+        self._writes = guarded_writes.Writes(nodes)
         self.random_nodes = [n for n in nodes if is_random(n)]
         self.is_empty = not outputs and not use.written and not _has_checks(nodes)
         self._programs: dict[Any, Callable[..., Any]] = {}
@@ -245,8 +242,12 @@ class CompiledStage:
             kept = self._values(slots.kept, self._kept)
             donated = self._values(slots.donated, self._donated)
             outcome = program(donated, kept, dynamic, counters)
-            for slot, value in zip(slots.written, outcome.written, strict=True):
-                slot.value = value
+            stores: Any = outcome.stores
+            # Waits for the program, but only where a check may forbid an assignment.
+            kept_back = () if stores is None else np.flatnonzero(~np.asarray(stores))
+            for i, (slot, value) in enumerate(zip(slots.written, outcome.written, strict=True)):
+                if i not in kept_back:
+                    slot.value = value
         except NotCompilable:
             self._is_interpreted = True
         except RuntimeError as error:
@@ -312,7 +313,6 @@ class CompiledStage:
             self._compiled_for.add((key, shapes))
             initial = dict(zip(self._donated, donated, strict=True))
             initial.update(zip(self._kept, kept, strict=True))
-            state = _TracedState(dict(initial))
             env: dict[Edge, Any] = dict(static_values)
             for i, value in zip(self._dynamic, dynamic, strict=True):
                 env[self.inputs[i]] = value
@@ -333,14 +333,25 @@ class CompiledStage:
                 return check
 
             keys = {node: random_key(node, counters[i]) for i, node in enumerate(self.random_nodes)}
-            services = Services(state, rng=keys.get, check=check_for, traced=True)
-            run_nodes(self.nodes, env, services, self._snapshots)
+            values, stores = guarded_writes.trace(
+                self.nodes,
+                self._writes,
+                initial,
+                env,
+                self._snapshots,
+                lambda state: Services(state, rng=keys.get, check=check_for, traced=True),
+                lambda: [(check.node, ok) for check, ok in zip(checks, oks, strict=True)],
+            )
             outputs = [env[edge] for edge in self.outputs]
             buffers = {id(value) for value in kept}
             aliases = [i for i, value in enumerate(outputs) if id(value) in buffers]
-            written = [state.values[variable] for variable in self.variables.written]
+            written = [values[variable] for variable in self.variables.written]
+            stored = None
+            if stores:
+                always = jnp.asarray(True)
+                stored = jnp.stack([stores.get(v, always) for v in self.variables.written])
             stacked = jnp.stack(oks) if oks else None
-            return _Outcome(outputs, written, stacked, details, _Notes(checks, aliases))
+            return _Outcome(outputs, written, stored, stacked, details, _Notes(checks, aliases))
 
         stage.__name__ = self.name
         return jax.jit(stage, donate_argnums=(0,))
@@ -357,11 +368,16 @@ class CompiledStage:
         if self.random_nodes:
             counters = step.random_counters(self.random_nodes)
             keys = {n: random_key(n, counters[i]) for i, n in enumerate(self.random_nodes)}
-        services = Services(StoredState(step.resources), rng=keys.get)
+        stored = StoredState(step.resources)
         with contextlib.ExitStack() as locks:
             for slot in self._variable_slots(step.resources).locked:
                 locks.enter_context(slot.lock)
-            run_nodes(self.nodes, env, services, self._snapshots)
+            if self._writes.any:
+                state = guarded_writes.PendingState(stored)
+                services = Services(state, rng=keys.get)
+                guarded_writes.run(self.nodes, self._writes, state, env, services, self._snapshots)
+            else:
+                run_nodes(self.nodes, env, Services(stored, rng=keys.get), self._snapshots)
         return [env[edge] for edge in self.outputs]
 
 

@@ -1,0 +1,245 @@
+"""Writes of variables that only count when the step's checks hold.
+
+A kernel's check is a value of the same XLA program that updates variables, and a donated
+buffer cannot be had back: so the program itself must give the old value when a check fails.
+A write is guarded by all checks of its stage except those of nodes that come after it, which
+TensorFlow too would only run once the variable has changed.
+
+While a stage is traced, every node runs once as if all went well; then the writers alone are
+traced again, now that all checks are known, inside a conditional. What the first round
+computed for nothing is dead code, which XLA removes. A conditional updates in place and costs
+nothing to speak of; selecting between old and new element by element would make copies
+(Adam on 6M weights: 28 ms with the conditional, 70 ms with `jnp.where`, 28 ms unguarded).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from millrace.core import errors
+from millrace.ops.loop_lowering import NotCompilable
+from millrace.ops.xla import jnp, lax
+from millrace.passes.node import Edge, Node
+from millrace.passes.schedule import writes_state
+from millrace.runtime.kernel_call import (
+    Services,
+    StoredState,
+    VariableRef,
+    call,
+    gather_inputs,
+    run_nodes,
+)
+
+
+class TracedState:
+    """Variables while a stage is traced: names for values inside the XLA program."""
+
+    def __init__(self, values: dict[Node, Any]) -> None:
+        self.values = values
+
+    def read(self, variable: Node) -> Any:
+        """The value inside the program."""
+        return self.values[variable]
+
+    def write(self, variable: Node, value: Any) -> None:
+        """Gives the variable another value from here on."""
+        self.values[variable] = value
+
+
+class _Write:
+    """One writer as it was called: its inputs, and what it wrote."""
+
+    def __init__(self, node: Node, inputs: list[Any]) -> None:
+        self.node = node
+        self.inputs = inputs
+        self.written: dict[Node, Any] = {}
+
+
+class _RecordingState(TracedState):
+    """Also notes what the current writer writes."""
+
+    def __init__(self, values: dict[Node, Any]) -> None:
+        super().__init__(values)
+        self.current: _Write | None = None
+
+    def write(self, variable: Node, value: Any) -> None:
+        super().write(variable, value)
+        if self.current is not None:
+            self.current.written[variable] = value
+
+
+class Writes:
+    """The writers among a stage's nodes, in order, and who comes after them."""
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self.any = any(writes_state(node) for node in nodes)
+        #: Of each node the writers that it comes after.
+        self._after: dict[Node, frozenset[Node]] = {}
+        if not self.any:
+            return
+        inside = set(nodes)
+        for node in nodes:
+            before: set[Node] = set()
+            for source in node.predecessors():
+                if source in inside:
+                    before |= self._after[source]
+                    if writes_state(source):
+                        before.add(source)
+            self._after[node] = frozenset(before)
+
+    def precede(self, writer: Node, node: Node) -> bool:
+        """Whether `node` runs only once `writer` has."""
+        return writer in self._after[node]
+
+
+def trace(
+    nodes: Sequence[Node],
+    writes: Writes,
+    initial: dict[Node, Any],
+    env: dict[Edge, Any],
+    snapshots: frozenset[Edge],
+    services_for: Callable[[TracedState], Services],
+    stated: Callable[[], list[tuple[Node, Any]]],
+) -> tuple[dict[Node, Any], dict[Node, Any]]:
+    """Traces a stage's nodes, filling `env`.
+
+    Args:
+      nodes: In topological order.
+      writes: What is known of their writers.
+      initial: The variables' values at the start, as far as the program has them.
+      env: Values by edge; inputs must be there.
+      snapshots: Variable edges whose value right after their node is wanted in `env`.
+      services_for: What kernels may ask for, given the state of the variables.
+      stated: The checks that kernels stated so far: node, and a scalar that says if it holds.
+
+    Returns:
+      The variables' values at the end; and for those that `initial` lacks and that may have to
+      stay as they are, whether they get their new value.
+    """
+    state = _RecordingState(dict(initial))
+    services = services_for(state)
+    if not writes.any:
+        run_nodes(nodes, env, services, snapshots)
+        return state.values, {}
+    log: list[_Write] = []
+    for node in nodes:
+        state.current = None
+        if writes_state(node):
+            state.current = _Write(node, gather_inputs(node, env, services))
+            log.append(state.current)
+        run_nodes((node,), env, services, snapshots)
+    checks = stated()
+    if not checks:
+        return state.values, {}
+    values = dict(initial)
+    stores: dict[Node, Any] = {}
+    replaced: dict[int, Any] = {}
+    for guards, group in itertools.groupby(log, lambda write: _guards(write, writes, checks)):
+        together = list(group)
+        _guard(together, [checks[i][1] for i in guards], values, stores)
+        for write in together:
+            replaced.update((id(old), values[v]) for v, old in write.written.items())
+    for edge, value in env.items():
+        # Who wants the new value as well gets the guarded one: else there would be two.
+        env[edge] = replaced.get(id(value), value)
+    return values, stores
+
+
+def _guards(write: _Write, writes: Writes, checks: list[tuple[Node, Any]]) -> tuple[int, ...]:
+    """Positions of the checks that a write depends on."""
+    return tuple(i for i, (node, _) in enumerate(checks) if not writes.precede(write.node, node))
+
+
+def _guard(
+    group: list[_Write], oks: list[Any], values: dict[Node, Any], stores: dict[Node, Any]
+) -> None:
+    """Changes `values` as the writers do if all of `oks` hold, else not."""
+    if not oks:
+        for write in group:
+            values.update(write.written)
+        return
+    ok = jnp.all(jnp.stack(oks))
+    guarded: list[_Write] = []
+    for write in group:
+        new = [v for v in write.written if v not in values]
+        if new:
+            # Nothing to fall back on: the caller must not store it.
+            values.update(write.written)
+            stores.update(dict.fromkeys(new, ok))
+        else:
+            guarded.append(write)
+    variables = list(dict.fromkeys(v for write in guarded for v in write.written))
+
+    def changed(old: list[Any]) -> list[Any]:
+        state = TracedState({**values, **dict(zip(variables, old, strict=True))})
+        services = Services(state, check=lambda node: _unchecked, traced=True)
+        for write in guarded:
+            inputs = [
+                VariableRef(state, value.node) if isinstance(value, VariableRef) else value
+                for value in write.inputs
+            ]
+            call(write.node, inputs, services)
+        return [jnp.asarray(state.values[v]) for v in variables]
+
+    old = [values[v] for v in variables]
+    last = {v: value for write in guarded for v, value in write.written.items()}
+    for variable, value in last.items():
+        if value.shape != values[variable].shape:
+            raise NotCompilable(f"{variable.name} may keep its shape or get another")
+    values.update(zip(variables, lax.cond(ok, changed, lambda same: same, old), strict=True))
+
+
+def _unchecked(ok: Any, message: Any, *values: Any) -> None:
+    """The first round stated the check."""
+
+
+class PendingState:
+    """Variables of a stage that runs op by op: writes are kept back until all went well."""
+
+    def __init__(self, stored: StoredState) -> None:
+        self._stored = stored
+        #: (writer, variable, value), in order.
+        self.pending: list[tuple[Node, Node, Any]] = []
+        self._latest: dict[Node, Any] = {}
+        self.current: Node | None = None
+
+    def read(self, variable: Node) -> Any:
+        """The value as the nodes so far left it."""
+        if variable in self._latest:
+            return self._latest[variable]
+        return self._stored.read(variable)
+
+    def write(self, variable: Node, value: Any) -> None:
+        """Notes a new value."""
+        assert self.current is not None
+        self.pending.append((self.current, variable, value))
+        self._latest[variable] = np.asarray(value)
+
+    def commit(self, writes: Writes, before: Node | None = None) -> None:
+        """Stores what was written; given a node, only by writers that it comes after."""
+        for writer, variable, value in self.pending:
+            if before is None or writes.precede(writer, before):
+                self._stored.write(variable, value)
+
+
+def run(
+    nodes: Sequence[Node],
+    writes: Writes,
+    state: PendingState,
+    env: dict[Edge, Any],
+    services: Services,
+    snapshots: frozenset[Edge],
+) -> None:
+    """Runs a stage's nodes one by one; if one fails, only writes that it comes after count."""
+    for node in nodes:
+        state.current = node
+        try:
+            run_nodes((node,), env, services, snapshots)
+        except errors.OpError:
+            state.commit(writes, before=node)
+            raise
+    state.commit(writes)
