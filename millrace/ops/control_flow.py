@@ -16,6 +16,7 @@ from millrace.core import dtypes, nest
 from millrace.core.tensor_shape import TensorShape, as_shape
 from millrace.graph.convert import convert_to_tensor
 from millrace.graph.defaults import (
+    colocate_with,
     control_dependencies,
     device,
     get_default_graph,
@@ -100,11 +101,13 @@ def with_dependencies(dependencies: Any, output_tensor: Any, name: str | None = 
     """`output_tensor`, available only after `dependencies` have run."""
     with (
         name_scope(name, "control_dependency", [*dependencies, output_tensor]) as scope,
+        # Not elsewhere: a gradient is to wait in the task that computed it.
+        colocate_with(output_tensor),
         control_dependencies(dependencies),
     ):
         if isinstance(output_tensor, IndexedSlices):
             return IndexedSlices(
-                array.identity(output_tensor.values),
+                array.identity(output_tensor.values, name=scope),
                 output_tensor.indices,
                 output_tensor.dense_shape,
             )

@@ -20,10 +20,14 @@ def make_constant_slot(
     """A slot in the shape of `var` whose entries all begin with `value`."""
     kind = var.dtype.base_dtype
     if var.shape.is_fully_defined():
+        initializer = (
+            initializers.ones_initializer(dtype=kind)
+            if value == 1.0
+            else initializers.constant_initializer(value, dtype=kind)
+        )
         optimizer._get_or_make_slot_with_initializer(
-            var, initializers.constant_initializer(value, dtype=kind), var.shape, kind, slot_name,
-            op_name,
-        )  # fmt: skip
+            var, initializer, var.shape, kind, slot_name, op_name
+        )
         return
     first = array_fill.fill(array_shape.shape(var.initialized_value()), cast.cast(value, kind))
     optimizer._get_or_make_slot(var, first, slot_name, op_name)

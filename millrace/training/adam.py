@@ -82,16 +82,14 @@ class AdamOptimizer(Optimizer):
         rate: Any = lr * elementwise.sqrt(1 - power2) / (1 - power1)
         m: Any = self.get_slot(var, "m")
         v: Any = self.get_slot(var, "v")
+        first = grad * (1 - beta1)
         m_t = variable_changes.assign(m, m * beta1, use_locking=self._use_locking)
         with control_dependencies([m_t]):
-            m_t = variable_changes.scatter_add(
-                m, indices, grad * (1 - beta1), use_locking=self._use_locking
-            )
+            m_t = variable_changes.scatter_add(m, indices, first, use_locking=self._use_locking)
+        second = (grad * grad) * (1 - beta2)
         v_t = variable_changes.assign(v, v * beta2, use_locking=self._use_locking)
         with control_dependencies([v_t]):
-            v_t = variable_changes.scatter_add(
-                v, indices, (grad * grad) * (1 - beta2), use_locking=self._use_locking
-            )
+            v_t = variable_changes.scatter_add(v, indices, second, use_locking=self._use_locking)
         step = rate * m_t / (elementwise.sqrt(v_t) + epsilon)
         update = variable_changes.assign_sub(var, step, use_locking=self._use_locking)
         return control_flow.group(update, m_t, v_t)

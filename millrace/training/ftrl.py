@@ -8,7 +8,7 @@ from typing import Any
 from millrace.graph.convert import convert_to_tensor
 from millrace.graph.slices import IndexedSlices
 from millrace.graph.tensor import Tensor
-from millrace.ops import training_ops
+from millrace.ops import arithmetic, training_ops
 from millrace.training.adagrad import make_constant_slot
 from millrace.training.optimizer import Optimizer, in_type_of
 
@@ -47,8 +47,8 @@ class FtrlOptimizer(Optimizer):
         self._learning_rate_power = learning_rate_power
         self._initial_accumulator_value = initial_accumulator_value
         self._l1 = l1_regularization_strength
-        # In the published form, beta joins the L2 term divided by twice the rate.
-        self._l2 = l2_regularization_strength + (beta or 0.0) / (2.0 * learning_rate)
+        self._l2 = l2_regularization_strength
+        self._beta = beta
         self._shrinkage = l2_shrinkage_regularization_strength
         self._accum_name = accum_name
         self._linear_name = linear_name
@@ -62,10 +62,15 @@ class FtrlOptimizer(Optimizer):
             self._zeros_slot(var, "linear", self._linear_name or self._name)
 
     def _prepare(self) -> None:
+        rate: Any = self._call_if_callable(self._learning_rate)
+        l2: Any = self._l2
+        if self._beta:
+            # In the published form, beta joins the L2 term divided by twice the rate.
+            l2 = l2 + self._beta / (2.0 * arithmetic.maximum(rate, 1e-36))
         named = [
-            (self._learning_rate, "learning_rate"),
+            (rate, "learning_rate"),
             (self._l1, "l1_regularization_strength"),
-            (self._l2, "l2_regularization_strength"),
+            (l2, "l2_regularization_strength"),
         ]
         if self._shrinkage > 0:
             named.append((self._shrinkage, "l2_shrinkage_regularization_strength"))

@@ -26,7 +26,7 @@ class GradientDescentOptimizer(Optimizer):
             self._call_if_callable(self._learning_rate), name="learning_rate"
         )
 
-    def _rate(self, var: Any) -> Tensor:
+    def _rate(self, var: Any) -> Any:
         return in_type_of(self._learning_rate_tensor, var)
 
     def _apply_dense(self, grad: Tensor, var: Any) -> Any:

@@ -382,7 +382,7 @@ def _flat_variables(variables: Sequence[Any]) -> list[Any]:
     return flat
 
 
-def in_type_of(value: Tensor, variable: Any) -> Tensor:
-    """A hyper-parameter in the type of the variable."""
-    result: Tensor = cast.cast(value, variable.dtype.base_dtype)
-    return result
+def in_type_of(value: Any, variable: Any) -> Any:
+    """A hyper-parameter (a tensor or variable) in the type of the variable."""
+    kind = variable.dtype.base_dtype
+    return value if value.dtype.base_dtype == kind else cast.cast(value, kind)
