@@ -36,6 +36,22 @@ from millrace.training.gradient_descent import (
     GradientDescentOptimizer,
     ProximalGradientDescentOptimizer,
 )
+from millrace.training.hooks.checkpoint_saver import (
+    CheckpointSaverHook,
+    CheckpointSaverListener,
+)
+from millrace.training.hooks.global_step_waiter import GlobalStepWaiterHook
+from millrace.training.hooks.inputs_and_results import FeedFnHook, FinalOpsHook
+from millrace.training.hooks.logging_tensor import LoggingTensorHook
+from millrace.training.hooks.profiler import ProfilerHook
+from millrace.training.hooks.step_counter import StepCounterHook
+from millrace.training.hooks.stopping import (
+    NanLossDuringTrainingError,
+    NanTensorHook,
+    StopAtStepHook,
+)
+from millrace.training.hooks.summary_saver import SummarySaverHook
+from millrace.training.hooks.timer import SecondOrStepTimer
 from millrace.training.input import (
     batch,
     batch_join,
@@ -75,4 +91,10 @@ from millrace.training.queue_runner import (
     start_queue_runners,
 )
 from millrace.training.rmsprop import AdadeltaOptimizer, RMSPropOptimizer
+from millrace.training.session_run_hook import (
+    SessionRunArgs,
+    SessionRunContext,
+    SessionRunHook,
+    SessionRunValues,
+)
 from millrace.training.write_graph import write_graph

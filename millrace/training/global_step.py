@@ -11,6 +11,9 @@ from millrace.graph.keys import GraphKeys
 from millrace.graph.tensor import Tensor
 from millrace.ops import initializers, variable_scope
 
+#: The collection that remembers the tensor of `get_or_create_global_step_read`; TensorFlow's name.
+_READ_CACHE = "global_step_read_op_cache"
+
 
 def global_step(sess: Any, global_step_tensor: Any) -> int:
     """The value of the global step in a session, as an int."""
@@ -63,6 +66,41 @@ def get_or_create_global_step(graph: Graph | None = None) -> Any:
     graph = graph if graph is not None else get_default_graph()
     found = get_global_step(graph)
     return found if found is not None else create_global_step(graph)
+
+
+def get_global_step_read(graph: Graph | None = None) -> Any:
+    """What `get_or_create_global_step_read` made for the graph, or None."""
+    graph = graph if graph is not None else get_default_graph()
+    made = graph.get_collection(_READ_CACHE)
+    if len(made) > 1:
+        raise RuntimeError(
+            f"There are multiple items in collection {_READ_CACHE}. There should be only one."
+        )
+    return made[0] if made else None
+
+
+def get_or_create_global_step_read(graph: Graph | None = None) -> Any:
+    """A tensor with a copy of the global step, made when missing; None without a global step.
+
+    Hooks fetch it together with a training operation. It is a copy (TensorFlow's ``+ 0``), so
+    that what was fetched does not change when the variable does.
+
+    TensorFlow wraps the read in a conditional that gives the initial value of a step that is not
+    initialised; sessions that are ready have no such step, and a conditional on a parameter
+    server would cost a round trip in every step.
+    """
+    graph = graph if graph is not None else get_default_graph()
+    made = get_global_step_read(graph)
+    if made is not None:
+        return made
+    step = get_global_step(graph)
+    if step is None:
+        return None
+    with graph.as_default(), graph.name_scope(None), graph.name_scope(step.op.name + "/"):
+        value = step if isinstance(step, Tensor) else step.read_value()
+        read = value + 0
+    graph.add_to_collection(_READ_CACHE, read)
+    return read
 
 
 def assert_global_step(global_step_tensor: Any) -> None:

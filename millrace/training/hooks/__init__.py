@@ -1,0 +1,1 @@
+"""The hooks that come with the library, one family a file."""
