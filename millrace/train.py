@@ -23,7 +23,18 @@ from millrace.training.adagrad import (
     ProximalAdagradOptimizer,
 )
 from millrace.training.adam import AdamOptimizer
+from millrace.training.checkpoint_state import (
+    checkpoint_exists,
+    checkpoints_iterator,
+    generate_checkpoint_state_proto,
+    get_checkpoint_mtimes,
+    get_checkpoint_state,
+    latest_checkpoint,
+    remove_checkpoint,
+    update_checkpoint_state,
+)
 from millrace.training.coordinator import Coordinator, LooperThread
+from millrace.training.device_setter import replica_device_setter
 from millrace.training.ftrl import FtrlOptimizer
 from millrace.training.global_step import (
     assert_global_step,
@@ -91,6 +102,7 @@ from millrace.training.queue_runner import (
     start_queue_runners,
 )
 from millrace.training.rmsprop import AdadeltaOptimizer, RMSPropOptimizer
+from millrace.training.saver import Saver
 from millrace.training.session_run_hook import (
     SessionRunArgs,
     SessionRunContext,

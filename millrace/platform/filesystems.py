@@ -63,6 +63,17 @@ class FileSystem(Protocol):
         ...
 
     def copy_file(self, source: str, target: str) -> None: ...
+    def sync_file(self, stream: BinaryIO) -> None:
+        """Waits until what was written to an open file would survive a loss of power."""
+        ...
+
+    def sync_directory(self, path: str) -> None:
+        """The same for the names in a directory: new, changed and removed ones."""
+        ...
+
+    def link(self, source: str, target: str) -> None:
+        """Gives a file a second name; NotImplementedError where a file has one only."""
+        ...
 
 
 class LocalFiles:
@@ -113,6 +124,20 @@ class LocalFiles:
         # A file copied onto itself is already the copy.
         with contextlib.suppress(shutil.SameFileError):
             shutil.copyfile(source, target)
+
+    def sync_file(self, stream: BinaryIO) -> None:
+        stream.flush()
+        os.fsync(stream.fileno())
+
+    def sync_directory(self, path: str) -> None:
+        descriptor = os.open(path or ".", os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def link(self, source: str, target: str) -> None:
+        os.link(source, target)
 
 
 class FsspecFiles:
@@ -188,6 +213,15 @@ class FsspecFiles:
     def copy_file(self, source: str, target: str) -> None:
         self._refuse_directory(target)
         self._files.cp_file(source, target)
+
+    def sync_file(self, stream: BinaryIO) -> None:
+        """Nothing to do: a remote store keeps a file once it is closed."""
+
+    def sync_directory(self, path: str) -> None:
+        """Nothing to do: a remote store keeps a name once it is given."""
+
+    def link(self, source: str, target: str) -> None:
+        raise NotImplementedError("a file behind a URL has one name only")
 
 
 _LOCAL = LocalFiles()

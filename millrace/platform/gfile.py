@@ -96,7 +96,7 @@ _ERRNO_BY_CLASS: dict[type[OSError], int] = {
 
 
 @contextlib.contextmanager
-def _tensorflow_errors(name: str) -> Iterator[None]:
+def tensorflow_errors(name: str) -> Iterator[None]:
     """Turns an OSError about the file `name` into TensorFlow's error for it."""
     try:
         yield
@@ -205,13 +205,13 @@ class GFile:
             raise errors.InvalidArgumentError(
                 None, None, f"Can't read a negative number of bytes: {n}, file '{self._name}'"
             )
-        with _tensorflow_errors(self._name):
+        with tensorflow_errors(self._name):
             data = self._open_reader().read(n)
         return self._as_read(data)
 
     def readline(self) -> Any:
         """Returns the next line with its newline, and nothing at the end of the file."""
-        with _tensorflow_errors(self._name):
+        with tensorflow_errors(self._name):
             line = self._open_reader().readline()
         return self._as_read(line.replace(b"\r", b""))
 
@@ -252,7 +252,7 @@ class GFile:
             )
         target = offset if offset is not None else position
         assert target is not None  # one of the two is, as checked above
-        with _tensorflow_errors(self._name):
+        with tensorflow_errors(self._name):
             reader = self._open_reader()
             size = self.size()
             if whence == 1:
@@ -277,7 +277,7 @@ class GFile:
 
     def tell(self) -> int:
         """Returns the position in bytes: of the next read if the file is readable, else write."""
-        with _tensorflow_errors(self._name):
+        with tensorflow_errors(self._name):
             stream = self._open_reader() if self._readable else self._open_writer()
             return stream.tell()
 
@@ -293,21 +293,21 @@ class GFile:
             data = bytes(file_content)
         else:
             raise TypeError(f"Expected binary or unicode string, got {file_content!r}")
-        with _tensorflow_errors(self._name):
+        with tensorflow_errors(self._name):
             self._open_writer().write(data)
         self._written = True
 
     def flush(self) -> None:
         """Hands what was written to the operating system (or the remote store's buffer)."""
         if self._writer is not None:
-            with _tensorflow_errors(self._name):
+            with tensorflow_errors(self._name):
                 self._writer.flush()
 
     def close(self) -> None:
         """Closes the file; what was written is in place when this returns."""
         reader, writer = self._reader, self._writer
         self._reader = self._writer = None
-        with _tensorflow_errors(self._name):
+        with tensorflow_errors(self._name):
             if reader is not None:
                 reader.close()
             if writer is not None:
@@ -330,7 +330,7 @@ Open = GFile
 def _ask(path: Path, question: Callable[[FileSystem, str], Any]) -> Any:
     """Asks the file system of `path`, with TensorFlow's errors."""
     name = name_of(path)
-    with _tensorflow_errors(name):
+    with tensorflow_errors(name):
         files, inner_path = resolve(name)
         return question(files, inner_path)
 
@@ -408,7 +408,7 @@ def rename(src: Path, dst: Path, overwrite: bool = False) -> None:
             f"Renaming {source_name} to {target_name} not implemented because they are in "
             "different file systems; copy it, then remove the original",
         )
-    with _tensorflow_errors(source_name):
+    with tensorflow_errors(source_name):
         files, source = resolve(source_name)
         _, target = resolve(target_name)
         files.rename(source, target)
@@ -424,7 +424,7 @@ def copy(src: Path, dst: Path, overwrite: bool = False) -> None:
     source_name, target_name = name_of(src), name_of(dst)
     _refuse_to_replace(target_name, overwrite)
     if _kind(source_name) == _kind(target_name):
-        with _tensorflow_errors(target_name if exists(source_name) else source_name):
+        with tensorflow_errors(target_name if exists(source_name) else source_name):
             files, source = resolve(source_name)
             _, target = resolve(target_name)
             files.copy_file(source, target)

@@ -1,0 +1,634 @@
+"""TensorFlow's V2 checkpoints (*tensor bundles*), read and written.
+
+The bundle ``prefix`` is a table ``prefix.index`` (see `data.table`) and data files
+``prefix.data-00000-of-00001``. The table's empty key has a BundleHeaderProto, every other key
+the BundleEntryProto of a tensor: type, shape, and where its bytes are, with their checksum. A
+tensor that was saved in parts has an entry that lists them; each part stands under a key of its
+own (`data.tensor_slice.slice_key`).
+
+A bundle exists once its index does. Data files are complete under their names before the index
+is put in place by one rename; a bundle that is written over another takes other data files
+until its index says so. Killed at any moment, a writer leaves the old bundle or the new one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import struct
+from collections.abc import Iterator, Sequence
+from typing import Any, BinaryIO, NamedTuple
+
+import google_crc32c
+import numpy as np
+
+from millrace.core import dtypes, errors
+from millrace.core.dtypes import DType
+from millrace.data.messages import declare
+from millrace.data.table import TableReader, TableWriter, read_varint, varint
+from millrace.data.tensor_slice import TensorSlice, overlap, slice_key
+from millrace.platform import gfile
+from millrace.platform.atomic_file import AtomicFile, is_local, sync_names
+from millrace.platform.filesystems import resolve
+
+_messages = declare(
+    "tensorflow/core/protobuf/tensor_bundle.proto",
+    "tensorflow",
+    {
+        # Messages of other files, under names of their own: the bytes are the same.
+        "BundleVersion": """
+            int32 producer = 1
+            int32 min_consumer = 2
+            repeated int32 bad_consumers = 3
+        """,
+        "BundleShapeDim": """
+            int64 size = 1
+            string name = 2
+        """,
+        "BundleShape": """
+            repeated BundleShapeDim dim = 2
+            bool unknown_rank = 3
+        """,
+        "BundleHeaderProto": """
+            int32 num_shards = 1
+            int32 endianness = 2
+            BundleVersion version = 3
+        """,
+        "BundleEntryProto": """
+            int32 dtype = 1
+            BundleShape shape = 2
+            int32 shard_id = 3
+            int64 offset = 4
+            int64 size = 5
+            fixed32 crc32c = 6
+            repeated TensorSliceProto slices = 7
+        """,
+    },
+)
+BundleHeaderProto: Any = _messages["BundleHeaderProto"]
+BundleEntryProto: Any = _messages["BundleEntryProto"]
+
+_HEADER_KEY = b""
+_VERSION = 1
+_LITTLE_ENDIAN = 0
+_MASK_DELTA = 0xA282EAD8
+_CHECKSUM = struct.Struct("<I")
+#: How much is read, and checked while it is still in the cache, at a time.
+_CHUNK_BYTES = 4 << 20
+#: XLA takes an array as it is, without a copy, if it begins at a multiple of this.
+_ALIGNMENT = 64
+
+
+def index_name(prefix: str) -> str:
+    """The name of a bundle's index."""
+    return f"{prefix}.index"
+
+
+def data_name(prefix: str, shard: int, num_shards: int) -> str:
+    """The name of one of a bundle's data files."""
+    return f"{prefix}.data-{shard:05d}-of-{num_shards:05d}"
+
+
+def exists(prefix: str) -> bool:
+    """Whether there is a bundle of this name."""
+    return gfile.exists(index_name(prefix))
+
+
+def _masked(crc: int) -> int:
+    return ((crc >> 15 | crc << 17) + _MASK_DELTA) & 0xFFFFFFFF
+
+
+def _bytes_of(array: Any) -> Any:
+    """An array's memory as an array of bytes; a copy only if it is not contiguous."""
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+def _sizes(entry: Any) -> tuple[int, ...]:
+    return tuple(dim.size for dim in entry.shape.dim)
+
+
+def _make_entry(dtype: DType, shape: Sequence[int]) -> Any:
+    entry = BundleEntryProto(dtype=dtype.as_datatype_enum)
+    entry.shape.SetInParent()
+    for size in shape:
+        entry.shape.dim.add(size=size)
+    return entry
+
+
+# -- Writing -------------------------------------------------------------------------------
+
+
+class BundleWriter:
+    """Writes a bundle with one data file: `add`, `add_slice`, then `finish` or `discard`.
+
+    Args:
+      prefix: Name of the bundle; its folder is made if the one above exists.
+
+    Raises:
+      OpError: TensorFlow's class for what the file system says.
+    """
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+        self._entries: dict[bytes, Any] = {}
+        folder = os.path.dirname(prefix)
+        if folder and not gfile.isdir(folder):
+            # One level, as TensorFlow does: a mistyped path should not become a tree.
+            make = gfile.mkdir if is_local(prefix) else gfile.makedirs
+            make(folder)
+        self._layout = _Layout(prefix, 1)
+        self._data = self._layout.open(0)
+
+    def add(self, name: str, value: Any, dtype: DType) -> None:
+        """Writes a whole tensor.
+
+        Raises:
+          InvalidArgumentError: There is one of this name already.
+        """
+        self._add(name.encode(), value, dtype)
+
+    def _add(self, key: bytes, value: Any, dtype: DType) -> None:
+        if key in self._entries:
+            raise errors.InvalidArgumentError(
+                None, None, f"Adding duplicate key: {key.decode(errors='replace')}"
+            )
+        entry = _make_entry(dtype, value.shape)
+        entry.offset = self._data.size
+        entry.crc32c = _masked(
+            self._write_strings(value) if dtype == dtypes.string else self._write_numbers(value)
+        )
+        entry.size = self._data.size - entry.offset
+        self._entries[key] = entry
+
+    def _write_numbers(self, value: Any) -> int:
+        content = _bytes_of(value)
+        if content.size:
+            self._data.write(content)
+        return google_crc32c.value(content)  # type: ignore[no-any-return]
+
+    def _write_strings(self, value: Any) -> int:
+        """Lengths, their checksum, then the strings; the lengths count as four bytes each."""
+        strings = value.ravel().tolist()
+        lengths = b"".join(varint(len(s)) for s in strings)
+        crc = google_crc32c.value(b"".join(_length_bytes(len(s)) for s in strings))
+        checksum = _CHECKSUM.pack(_masked(crc))
+        content = b"".join(strings)
+        self._data.write(lengths + checksum + content)
+        return google_crc32c.extend(crc, checksum + content)  # type: ignore[no-any-return]
+
+    def add_slice(
+        self, name: str, shape: Sequence[int], part: TensorSlice, value: Any, dtype: DType
+    ) -> None:
+        """Writes a part of a tensor of `shape`.
+
+        Raises:
+          InvalidArgumentError: This part is there already, or the tensor is, with another
+            type or shape.
+        """
+        if part.covers(shape):
+            self.add(name, value, dtype)
+            return
+        key = name.encode()
+        whole = self._entries.setdefault(key, _make_entry(dtype, shape))
+        _check_same(name, whole, dtype.as_datatype_enum, tuple(shape))
+        self._add(slice_key(name, part), value, dtype)
+        whole.slices.append(part.to_proto())
+
+    def finish(self) -> None:
+        """Puts the bundle in place."""
+        try:
+            self._data.close()
+            self._layout.commit([self._data], self._entries)
+        except BaseException:
+            self.discard()
+            raise
+
+    def discard(self) -> None:
+        """Gives up; what was written is removed as far as that is possible."""
+        self._data.discard()
+
+
+def _length_bytes(length: int) -> bytes:
+    return length.to_bytes(4 if length <= 0xFFFFFFFF else 8, "little")
+
+
+def _check_same(name: str, entry: Any, dtype: int, shape: tuple[int, ...]) -> None:
+    if (entry.dtype, _sizes(entry)) != (dtype, shape):
+        raise errors.InvalidArgumentError(
+            None,
+            None,
+            f"Parts of the tensor {name} do not belong together: one is of a "
+            f"{dtypes.as_dtype(entry.dtype).name} tensor of shape {list(_sizes(entry))}, another "
+            f"of a {dtypes.as_dtype(dtype).name} tensor of shape {list(shape)}",
+        )
+
+
+class _Layout:
+    """The names of a bundle's data files, and how they and the index are put in place.
+
+    A bundle of this name may exist: readers of it must find its data until the new index is there.
+    So the new data files get names with a number of files that the old index does not use, and
+    their usual names afterwards, where a file may have two names.
+    """
+
+    def __init__(self, prefix: str, num_shards: int) -> None:
+        self._prefix = prefix
+        self._num_shards = num_shards
+        self._replaced = _stored_num_shards(prefix)
+        self._named_for = num_shards + (1 if self._replaced == num_shards else 0)
+
+    def open(self, shard: int) -> AtomicFile:
+        """A data file to write."""
+        return AtomicFile(self.name(shard), in_place=not is_local(self._prefix))
+
+    def name(self, shard: int) -> str:
+        """The name that a data file has when the index is put in place."""
+        return data_name(self._prefix, shard, self._named_for)
+
+    def commit(self, files: Sequence[AtomicFile], entries: dict[bytes, Any]) -> None:
+        """Gives all files their names, the index last, and removes what it replaces."""
+        for file in files:
+            file.commit()
+        self.commit_index(entries)
+
+    def commit_index(self, entries: dict[bytes, Any]) -> None:
+        """Puts the index in place; the data files have the names that `name` says."""
+        # Data must have their names on the disk before an index says so.
+        sync_names(self._prefix)
+        _write_index(self._prefix, self._named_for, entries)
+        sync_names(self._prefix)
+        if self._replaced is None:
+            return
+        if self._named_for != self._num_shards and not self._use_usual_names(entries):
+            _remove_data(self._prefix, self._replaced, keep=self._named_for)
+        elif self._replaced != self._num_shards:
+            _remove_data(self._prefix, self._replaced, keep=self._num_shards)
+
+    def _use_usual_names(self, entries: dict[bytes, Any]) -> bool:
+        for shard in range(self._num_shards):
+            usual = data_name(self._prefix, shard, self._num_shards)
+            files, source = resolve(self.name(shard))
+            temporary = f"{resolve(usual)[1]}.tempstate{os.getpid()}"
+            try:
+                with contextlib.suppress(FileNotFoundError):
+                    files.remove_file(temporary)
+                files.link(source, temporary)
+                files.rename(temporary, resolve(usual)[1])
+            except (OSError, NotImplementedError):
+                return False
+        _write_index(self._prefix, self._num_shards, entries)
+        sync_names(self._prefix)
+        _remove_data(self._prefix, self._named_for, keep=self._num_shards)
+        return True
+
+
+def _stored_num_shards(prefix: str) -> int | None:
+    """How many data files the bundle of this name has, if there is one that can be read."""
+    if not exists(prefix):
+        return None
+    try:
+        with BundleReader(prefix) as reader:
+            return reader.num_shards
+    except errors.OpError:
+        return None
+
+
+def _remove_data(prefix: str, num_shards: int, keep: int) -> None:
+    """Removes data files that no index names any more; that they stay does no harm."""
+    for shard in range(num_shards):
+        if num_shards != keep:
+            with contextlib.suppress(errors.OpError):
+                gfile.remove(data_name(prefix, shard, num_shards))
+
+
+def _write_index(prefix: str, num_shards: int, entries: dict[bytes, Any]) -> None:
+    header = BundleHeaderProto(num_shards=num_shards, endianness=_LITTLE_ENDIAN)
+    header.version.producer = _VERSION
+    file = AtomicFile(index_name(prefix))
+    try:
+        table = TableWriter(file)
+        table.add(_HEADER_KEY, header.SerializeToString())
+        for key in sorted(entries):
+            table.add(key, entries[key].SerializeToString())
+        table.finish()
+        file.commit()
+    except BaseException:
+        file.discard()
+        raise
+
+
+def merge_bundles(
+    prefixes: Sequence[str], destination: str, allow_missing_files: bool = False
+) -> None:
+    """Makes one bundle of several; their data files are renamed, not copied.
+
+    Args:
+      prefixes: The bundles; they are gone afterwards.
+      destination: The new one.
+      allow_missing_files: Whether to go on with those that there are.
+
+    Raises:
+      InvalidArgumentError: One is missing; or two have a tensor (or the same part of one) in
+        common, or parts of a tensor that do not belong together. Nothing is changed then.
+    """
+    merged: dict[bytes, Any] = {}
+    moved: list[tuple[str, int]] = []
+    for prefix in prefixes:
+        if not exists(prefix):
+            if allow_missing_files:
+                continue
+            raise errors.InvalidArgumentError(
+                None, None, f"allow_missing_files was set to false and {prefix} did not exist."
+            )
+        with BundleReader(prefix) as reader:
+            first = len(moved)
+            moved.extend((prefix, reader.num_shards) for _ in range(reader.num_shards))
+            for key, entry in reader.entries.items():
+                entry.shard_id += first
+                _merge_entry(merged, key, entry, prefix)
+    if not moved:
+        raise errors.InvalidArgumentError(
+            None,
+            None,
+            "At least one prefix checkpoint file must exist, but none existed: "
+            f"{', '.join(prefixes) or 'no prefix was given'}",
+        )
+    layout = _Layout(destination, len(moved))
+    position = 0
+    while position < len(moved):
+        prefix, count = moved[position]
+        for shard in range(count):
+            gfile.rename(
+                data_name(prefix, shard, count), layout.name(position + shard), overwrite=True
+            )
+        position += count
+    layout.commit_index(merged)
+    for prefix in prefixes:
+        with contextlib.suppress(errors.NotFoundError):
+            gfile.remove(index_name(prefix))
+
+
+def _merge_entry(merged: dict[bytes, Any], key: bytes, entry: Any, prefix: str) -> None:
+    present = merged.setdefault(key, entry)
+    if present is entry:
+        return
+    name = key.decode(errors="replace")
+    if not present.slices or not entry.slices:
+        raise errors.InvalidArgumentError(
+            None,
+            None,
+            f"Duplicate tensor keyed by {name} encountered, when merging prefix: {prefix}",
+        )
+    _check_same(name, present, entry.dtype, _sizes(entry))
+    present.slices.extend(entry.slices)
+
+
+# -- Reading -------------------------------------------------------------------------------
+
+
+class TensorInfo(NamedTuple):
+    """What an index says of a tensor."""
+
+    dtype: DType
+    shape: tuple[int, ...]
+
+
+class BundleReader:
+    """Reads tensors and parts of tensors of a bundle; a context manager.
+
+    Attributes:
+      entries: What the index has under each key.
+      num_shards: How many data files the bundle has.
+
+    Args:
+      prefix: Name of the bundle.
+
+    Raises:
+      NotFoundError: There is no such bundle.
+      DataLossError: Its index is damaged.
+    """
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+        self._streams: dict[int, BinaryIO] = {}
+        #: The key and value that were read last: parts of one tensor are wanted in a row.
+        self._last: tuple[bytes, Any] = (b"", None)
+        name = index_name(prefix)
+        with gfile.tensorflow_errors(name):
+            files, path = resolve(name)
+            with files.open_for_reading(path) as stream:
+                table = TableReader(stream, name, files.stat(path).length)
+                stored = list(table)
+        try:
+            if not stored or stored[0][0] != _HEADER_KEY:
+                raise ValueError("it has no header")
+            header = BundleHeaderProto.FromString(stored[0][1])
+            self.entries = {key: BundleEntryProto.FromString(value) for key, value in stored[1:]}
+        except ValueError as error:  # what cannot be parsed is one of these too
+            raise errors.DataLossError(
+                None, None, f"{name}: this is not the index of a checkpoint: {error}"
+            ) from None
+        if header.endianness != _LITTLE_ENDIAN:
+            raise errors.UnimplementedError(
+                None, None, f"{name}: the checkpoint was written on a big-endian machine"
+            )
+        if header.version.min_consumer > _VERSION:
+            raise errors.InvalidArgumentError(
+                None,
+                None,
+                f"{name}: the checkpoint asks for readers of version "
+                f"{header.version.min_consumer}, this one is of version {_VERSION}",
+            )
+        self.num_shards: int = header.num_shards
+
+    def __enter__(self) -> BundleReader:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the data files that are open."""
+        while self._streams:
+            self._streams.popitem()[1].close()
+
+    def names(self) -> Iterator[str]:
+        """The tensors, in order; parts are not counted."""
+        # The key of a part begins with a zero byte; no name does.
+        return (key.decode() for key in self.entries if not key.startswith(b"\0"))
+
+    def __contains__(self, name: str) -> bool:
+        return name.encode() in self.entries
+
+    def info(self, name: str) -> TensorInfo:
+        """Type and shape of a tensor; NotFoundError if there is none of this name."""
+        entry = self._entry(name)
+        return TensorInfo(dtypes.as_dtype(entry.dtype), _sizes(entry))
+
+    def parts(self, name: str) -> list[TensorSlice]:
+        """The parts in which a tensor was saved; none if it was saved whole."""
+        return [TensorSlice.from_proto(part) for part in self._entry(name).slices]
+
+    def _entry(self, name: str) -> Any:
+        entry = self.entries.get(name.encode())
+        if entry is None:
+            raise errors.NotFoundError(
+                None, None, f"Key {name} not found in checkpoint {self._prefix}"
+            )
+        return entry
+
+    def read(self, name: str) -> Any:
+        """The value of a tensor, put together if it was saved in parts."""
+        entry = self._entry(name)
+        if entry.slices:
+            return self.read_slice(name, TensorSlice.whole(len(entry.shape.dim)))
+        return self._load(name, entry)
+
+    def read_slice(self, name: str, part: TensorSlice) -> Any:
+        """A part of a tensor, put together from those in which it was saved.
+
+        Raises:
+          NotFoundError: There is no such tensor, or the checkpoint lacks some of the part.
+          InvalidArgumentError: The tensor has no such part.
+        """
+        entry = self._entry(name)
+        sizes = _sizes(entry)
+        shape = part.shape_in(sizes)
+        if not entry.slices:
+            if part.covers(sizes):
+                return self._load(name, entry)
+            value = self._load_again(name, name.encode())
+            return np.ascontiguousarray(
+                value[tuple(slice(*bounds) for bounds in part.ranges(sizes))]
+            )
+        stored = [TensorSlice.from_proto(each) for each in entry.slices]
+        for each in stored:
+            if each.ranges(sizes) == part.ranges(sizes):
+                return self._load(name, self._entry_of(name, slice_key(name, each)))
+        dtype = dtypes.as_dtype(entry.dtype)
+        value = _aligned(shape, dtype)
+        missing = value.size
+        for each in stored:
+            common = overlap(part, each, sizes)
+            if common is not None:
+                into, of = common
+                piece = self._load_again(name, slice_key(name, each))[of]
+                value[into] = piece
+                missing -= piece.size
+        if missing > 0:
+            raise errors.NotFoundError(
+                None,
+                None,
+                f"Checkpoint {self._prefix} does not have all of the slice {part or '-'} of tensor "
+                f"{name}: {missing} of {value.size} elements are missing; it has "
+                f"{', '.join(str(each) for each in stored)}",
+            )
+        return value
+
+    def _entry_of(self, name: str, key: bytes) -> Any:
+        entry = self.entries.get(key)
+        if entry is None:
+            raise self._damaged(name, None, "one of its parts is listed, but not in the index")
+        return entry
+
+    def _load_again(self, name: str, key: bytes) -> Any:
+        """What a key has, from memory if it was asked for just before."""
+        if self._last[0] != key:
+            self._last = key, self._load(name, self._entry_of(name, key))
+        return self._last[1]
+
+    def _damaged(self, name: str, entry: Any, what: str) -> errors.DataLossError:
+        file = index_name(self._prefix)
+        if entry is not None:
+            file = data_name(self._prefix, entry.shard_id, self.num_shards)
+            what += f" ({entry.size} bytes at {entry.offset})"
+        return errors.DataLossError(None, None, f"{file}: tensor {name}: {what}")
+
+    def _stream(self, shard: int) -> BinaryIO:
+        if shard not in self._streams:
+            name = data_name(self._prefix, shard, self.num_shards)
+            with gfile.tensorflow_errors(name):
+                files, path = resolve(name)
+                self._streams[shard] = files.open_for_reading(path)
+        return self._streams[shard]
+
+    def _load(self, name: str, entry: Any) -> Any:
+        dtype = dtypes.as_dtype(entry.dtype)
+        shape = _sizes(entry)
+        if dtype == dtypes.string:
+            return self._load_strings(name, entry, shape)
+        value = _aligned(shape, dtype)
+        if value.nbytes != entry.size:
+            raise self._damaged(
+                name,
+                entry,
+                f"a {dtype.name} tensor of shape {list(shape)} has {value.nbytes} bytes",
+            )
+        crc = self._read_into(name, entry, value.reshape(-1).view(np.uint8))
+        self._check(name, entry, crc)
+        return value
+
+    def _read_into(self, name: str, entry: Any, content: Any) -> int:
+        """Fills an array of bytes from the data file; returns their checksum."""
+        stream = self._stream(entry.shard_id)
+        crc = 0
+        with gfile.tensorflow_errors(data_name(self._prefix, entry.shard_id, self.num_shards)):
+            stream.seek(entry.offset)
+            done = 0
+            while done < content.size:
+                chunk = content[done : done + _CHUNK_BYTES]
+                count = stream.readinto(memoryview(chunk))  # type: ignore[attr-defined]
+                if not count:
+                    raise self._damaged(
+                        name, entry, f"the file ends after {done} of its bytes: it is truncated"
+                    )
+                crc = google_crc32c.extend(crc, chunk[:count])
+                done += count
+        return crc
+
+    def _check(self, name: str, entry: Any, crc: int) -> None:
+        if _masked(crc) != entry.crc32c:
+            raise self._damaged(
+                name,
+                entry,
+                f"Checksum does not match: stored {entry.crc32c} vs. calculated on the restored "
+                f"bytes {_masked(crc)}",
+            )
+
+    def _load_strings(self, name: str, entry: Any, shape: tuple[int, ...]) -> Any:
+        content = np.empty(entry.size, np.uint8)
+        self._read_into(name, entry, content)
+        data = content.tobytes()
+        value = np.empty(shape, object)
+        try:
+            lengths, position = [], 0
+            for _ in range(value.size):
+                length, position = read_varint(data, position)
+                lengths.append(length)
+        except IndexError:
+            raise self._damaged(name, entry, "the lengths of its strings are cut off") from None
+        crc = google_crc32c.value(b"".join(_length_bytes(length) for length in lengths))
+        checksum = data[position : position + _CHECKSUM.size]
+        if checksum != _CHECKSUM.pack(_masked(crc)):
+            raise self._damaged(
+                name, entry, "the lengths of its strings do not match their checksum"
+            )
+        self._check(name, entry, google_crc32c.extend(crc, data[position:]))
+        position += _CHECKSUM.size
+        flat = []
+        for length in lengths:
+            flat.append(data[position : position + length])
+            position += length
+        value.reshape(-1)[:] = flat
+        return value
+
+
+def _aligned(shape: tuple[int, ...], dtype: DType) -> Any:
+    """An uninitialised array that XLA can take without a copy."""
+    if dtype == dtypes.string:
+        return np.empty(shape, object)
+    numpy_type = np.dtype(dtype.as_numpy_dtype)
+    size = int(np.prod(shape, dtype=np.int64)) * numpy_type.itemsize
+    memory = np.empty(size + _ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % _ALIGNMENT
+    return memory[start : start + size].view(numpy_type).reshape(shape)
