@@ -7,6 +7,7 @@ from millrace import (
     app,
     bitwise,
     compat,
+    contrib,
     debugging,
     dtypes,
     errors,

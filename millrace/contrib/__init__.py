@@ -1,0 +1,5 @@
+"""`tf.contrib`: what TensorFlow 1's programs use of it. Packages re-export."""
+
+from millrace.contrib import framework, training
+
+__all__ = ["framework", "training"]

@@ -1,0 +1,25 @@
+"""`tf.contrib.training`. Re-exports only."""
+
+from millrace.training.device_setter import (
+    GreedyLoadBalancingStrategy,
+    RandomStrategy,
+    byte_size_load_fn,
+)
+from millrace.training.train_op import (
+    add_gradients_summaries,
+    clip_gradient_norms,
+    clip_gradient_norms_fn,
+    create_train_op,
+    multiply_gradients,
+)
+
+__all__ = [
+    "GreedyLoadBalancingStrategy",
+    "RandomStrategy",
+    "add_gradients_summaries",
+    "byte_size_load_fn",
+    "clip_gradient_norms",
+    "clip_gradient_norms_fn",
+    "create_train_op",
+    "multiply_gradients",
+]
