@@ -23,6 +23,14 @@ from millrace.training.adagrad import (
     ProximalAdagradOptimizer,
 )
 from millrace.training.adam import AdamOptimizer
+from millrace.training.basic_loops import basic_train_loop
+from millrace.training.checkpoint_init import init_from_checkpoint
+from millrace.training.checkpoint_reader import (
+    NewCheckpointReader,
+    list_variables,
+    load_checkpoint,
+    load_variable,
+)
 from millrace.training.checkpoint_state import (
     checkpoint_exists,
     checkpoints_iterator,
@@ -93,6 +101,11 @@ from millrace.training.learning_rate_decay import (
 )
 from millrace.training.meta_graph import export_meta_graph, import_meta_graph
 from millrace.training.momentum import MomentumOptimizer
+from millrace.training.monitored_session import (
+    MonitoredSession,
+    MonitoredTrainingSession,
+    SingularMonitoredSession,
+)
 from millrace.training.moving_averages import ExponentialMovingAverage
 from millrace.training.optimizer import Optimizer
 from millrace.training.queue_runner import (
@@ -103,10 +116,19 @@ from millrace.training.queue_runner import (
 )
 from millrace.training.rmsprop import AdadeltaOptimizer, RMSPropOptimizer
 from millrace.training.saver import Saver
+from millrace.training.scaffold import Scaffold
+from millrace.training.session_creators import (
+    ChiefSessionCreator,
+    SessionCreator,
+    WorkerSessionCreator,
+)
+from millrace.training.session_manager import SessionManager
 from millrace.training.session_run_hook import (
     SessionRunArgs,
     SessionRunContext,
     SessionRunHook,
     SessionRunValues,
 )
+from millrace.training.supervisor import Supervisor
+from millrace.training.warm_start import VocabInfo, warm_start
 from millrace.training.write_graph import write_graph

@@ -201,22 +201,23 @@ def checkpoints_iterator(
       checkpoint_dir: The folder.
       min_interval_secs: How far apart they are yielded at least.
       timeout: How long to wait for the next one, in seconds; for ever when None.
-      timeout_fn: Called when it takes longer; the end is reached when it returns True. Without
-        it, a timeout is the end.
+      timeout_fn: Called after each checkpoint and each timeout; the end is reached when it
+        returns True. Without it, a timeout is the end.
     """
     path: str | None = None
     while True:
         new = _wait_for_another(checkpoint_dir, path, timeout)
-        if new is None:
-            if timeout_fn is None or timeout_fn():
-                return
-            continue
-        path = new
-        start = time.monotonic()
-        yield path
-        rest = start + min_interval_secs - time.monotonic()
-        if rest > 0:
-            time.sleep(rest)
+        if new is not None:
+            path = new
+            start = time.monotonic()
+            yield path
+            rest = start + min_interval_secs - time.monotonic()
+            if rest > 0:
+                time.sleep(rest)
+        elif timeout_fn is None:
+            return
+        if timeout_fn is not None and timeout_fn():
+            return
 
 
 def _wait_for_another(checkpoint_dir: Any, last: str | None, timeout: float | None) -> str | None:

@@ -6,9 +6,7 @@ from typing import Any
 
 from millrace.core import errors
 from millrace.core.config import SaverDef
-from millrace.data import tensor_bundle
-from millrace.data.checkpoint_v1 import CheckpointV1Reader
-from millrace.data.tensor_bundle import BundleReader
+from millrace.data.checkpoint_reader import open_checkpoint
 from millrace.graph.constant_value import constant_value
 from millrace.graph.graph import Graph
 from millrace.graph.tensor import Tensor
@@ -38,9 +36,7 @@ def explained(
 def find(graph: Graph, saver_def: SaverDef, prefix: str) -> list[str]:
     """A line for each variable that has another type or shape in the checkpoint."""
     try:
-        reader: Any = (
-            BundleReader(prefix) if tensor_bundle.exists(prefix) else CheckpointV1Reader(prefix)
-        )
+        reader = open_checkpoint(prefix)
     except errors.OpError:
         return []
     lines = []
