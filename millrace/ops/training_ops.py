@@ -20,6 +20,7 @@ from millrace.graph.define import Op, op
 from millrace.graph.registry import NO_GRADIENT
 from millrace.graph.shape_inference import ShapeContext, ShapeRule, merge_shapes
 from millrace.ops import training_rules as rules
+from millrace.ops.padded_unique import padding
 from millrace.ops.variable_ops import shape_behind_handle, shape_text
 from millrace.ops.variable_slices import in_bounds
 from millrace.ops.xla import jnp, lax
@@ -162,7 +163,7 @@ def _update_rows(algorithm: _Algorithm, inputs: Sequence[Any], node: Any, check:
             f"for each index, but has {shape_text(gradient.shape)}"
         )
     count = shape[0]
-    _check_rows(indices, count, check)
+    _check_rows(indices, count, check, bool(node.attrs.get("_padded")))
     if not indices.shape[0]:
         return
     rows = in_bounds(jnp.asarray(indices), count)
@@ -191,14 +192,17 @@ def _position_of_indices(algorithm: _Algorithm) -> int:
     return algorithm.inputs.index(algorithm.gradient) + 1
 
 
-def _check_rows(indices: Any, count: int, check: Any) -> None:
+def _check_rows(indices: Any, count: int, check: Any, padded: bool) -> None:
+    none = padding(indices.dtype) if padded else -1
+
     def message(found: Any) -> str:
-        bad = int(np.argmax((found < 0) | (found >= count)))
+        bad = int(np.argmax(((found < 0) | (found >= count)) & ~(padded & (found == none))))
         return (
             f"Index {found[bad]} at offset {bad} in indices is out of range: var has {count} rows"
         )
 
-    check((indices >= 0) & (indices < count), message, indices)
+    good = (indices >= 0) & (indices < count)
+    check(good | (indices == none) if padded else good, message, indices)
 
 
 def _are_unique(node: Any, position: int) -> bool:
@@ -206,7 +210,7 @@ def _are_unique(node: Any, position: int) -> bool:
     edge = node.inputs[position]
     while edge.node.type == "Identity":
         edge = edge.node.inputs[0]
-    return edge.node.type in ("Unique", "UniqueV2") and edge.index == 0
+    return edge.node.type in ("Unique", "UniqueV2", "_PaddedUnique") and edge.index == 0
 
 
 def _one_by_one(

@@ -19,7 +19,7 @@ from millrace.graph.registry import NO_GRADIENT
 from millrace.graph.shape_inference import ShapeContext, merge_shapes, none, unchanged
 from millrace.graph.slices import IndexedSlices
 from millrace.graph.tensor import Tensor
-from millrace.ops import array, array_gather
+from millrace.ops import array, array_gather, padded_unique
 from millrace.ops.variable_ops import VariableShape, shape_behind_handle, shape_text
 from millrace.ops.xla import jnp, lax
 
@@ -94,7 +94,7 @@ _SCATTERS: dict[str, tuple[Scatter, Scatter]] = {
 
 
 def _scatter_rows(
-    variable: Any, indices: Any, updates: Any, xp: Any, check: Any, kind: str
+    variable: Any, indices: Any, updates: Any, xp: Any, check: Any, node: Any, kind: str
 ) -> None:
     value = variable.read()
     if not value.ndim:
@@ -105,7 +105,10 @@ def _scatter_rows(
             f"got updates.shape {shape_text(updates.shape)}, indices.shape "
             f"{shape_text(indices.shape)}, params.shape {shape_text(value.shape)}"
         )
-    check_rows(indices, value.shape[0], check)
+    if node.attrs.get("_padded"):
+        padded_unique.check_padded(indices, value.shape[0], check)
+    else:
+        check_rows(indices, value.shape[0], check)
     in_xla, on_host = _SCATTERS[kind]
     if xp is np:
         variable.write(on_host(value, indices, updates))
@@ -147,8 +150,10 @@ def _scatter_ops(kind: str) -> tuple[Op, Op]:
         gradient=NO_GRADIENT,
         updates=("ref",),
     )
-    def by_reference(ref: Any, indices: Any, updates: Any, *, xp: Any, check: Any) -> Any:
-        _scatter_rows(ref, indices, updates, xp, check, kind)
+    def by_reference(
+        ref: Any, indices: Any, updates: Any, *, xp: Any, check: Any, node: Any
+    ) -> Any:
+        _scatter_rows(ref, indices, updates, xp, check, node, kind)
         return ref
 
     handle_types = "type" if kind == "Update" else "number"
@@ -161,8 +166,10 @@ def _scatter_ops(kind: str) -> tuple[Op, Op]:
         updates=("resource",),
         stateful=True,
     )
-    def by_handle(resource: Any, indices: Any, updates: Any, *, xp: Any, check: Any) -> None:
-        _scatter_rows(resource, indices, updates, xp, check, kind)
+    def by_handle(
+        resource: Any, indices: Any, updates: Any, *, xp: Any, check: Any, node: Any
+    ) -> None:
+        _scatter_rows(resource, indices, updates, xp, check, node, kind)
 
     return by_reference, by_handle
 

@@ -185,6 +185,9 @@ class CompiledStage:
         self.variables = use
         self._donated = [v for v in use.read if v in set(use.written)]
         self._kept = [v for v in use.read if v not in set(use.written)]
+        # JAX pairs donated buffers with results of the same shape in their order: were it not
+        # the same for both, XLA would copy one variable into the other's buffer.
+        self._written = self._donated + [v for v in use.written if v not in set(self._donated)]
         inputs: dict[Edge, None] = {}
         for node in nodes:
             for edge in node.inputs:
@@ -285,7 +288,7 @@ class CompiledStage:
         if found is None or found[0] != resources.generation:
             kept, donated, written = (
                 [resources.variable(*variable_key(v)) for v in group]
-                for group in (self._kept, self._donated, self.variables.written)
+                for group in (self._kept, self._donated, self._written)
             )
             # Every stage takes locks in the order of their serials; two nodes may share one.
             locked = [slot for _, slot in sorted({s.serial: s for s in written}.items())]
@@ -345,11 +348,11 @@ class CompiledStage:
             outputs = [env[edge] for edge in self.outputs]
             buffers = {id(value) for value in kept}
             aliases = [i for i, value in enumerate(outputs) if id(value) in buffers]
-            written = [values[variable] for variable in self.variables.written]
+            written = [values[variable] for variable in self._written]
             stored = None
             if stores:
                 always = jnp.asarray(True)
-                stored = jnp.stack([stores.get(v, always) for v in self.variables.written])
+                stored = jnp.stack([stores.get(v, always) for v in self._written])
             stacked = jnp.stack(oks) if oks else None
             return _Outcome(outputs, written, stored, stacked, details, _Notes(checks, aliases))
 

@@ -37,6 +37,7 @@ from millrace.passes.node import (
     names_variable,
     variable_of,
 )
+from millrace.passes.pad_unique import pad_unique
 from millrace.runtime.compiled_stage import (
     MAX_EMBEDDED_BYTES,
     CompiledStage,
@@ -223,6 +224,7 @@ class Plan:
     def __init__(self, program: Program, *, late_arguments: bool = False) -> None:
         collapse(program)
         detach_constants(program)
+        pad_unique(program)
         program.nodes = schedule.topological_order(program.nodes)
         folded: dict[Edge, bool] = {}
         drawn_first = _initial_draws(program)
