@@ -18,6 +18,8 @@ from tensorboard.compat.proto import event_pb2, summary_pb2
 
 from millrace.core.config import GraphDef
 from millrace.data.tfrecord import TFRecordWriter, tf_record_iterator
+from millrace.graph import meta_graph
+from millrace.graph.defaults import get_default_graph
 from millrace.graph.graph import Graph
 from millrace.platform import gfile
 
@@ -64,6 +66,8 @@ class FileWriter:
         self._open()
         if graph is not None or graph_def is not None:
             self.add_graph(graph=graph, graph_def=graph_def)
+            message = graph.as_graph_def(add_shapes=True) if isinstance(graph, Graph) else graph_def
+            self.add_meta_graph(meta_graph.create_meta_graph_def(graph_def=message or graph))
 
     def _open(self) -> None:
         name = (
@@ -188,11 +192,11 @@ class FileWriterCache:
 
     @staticmethod
     def get(logdir: Any) -> FileWriter:
-        """The writer for a folder, made when missing."""
+        """The writer for a folder; when missing it is made, and the default graph written."""
         with FileWriterCache._lock:
             key = os.fspath(logdir)
             if key not in FileWriterCache._writers:
-                FileWriterCache._writers[key] = FileWriter(key)
+                FileWriterCache._writers[key] = FileWriter(key, graph=get_default_graph())
             return FileWriterCache._writers[key]
 
     @staticmethod

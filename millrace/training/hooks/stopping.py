@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from millrace.platform import logging
-from millrace.training.global_step import get_global_step_read
+from millrace.training.global_step import get_global_step
 from millrace.training.hooks.timer import global_step_for
 from millrace.training.session_run_hook import (
     SessionRunArgs,
@@ -98,7 +98,7 @@ class NanTensorHook(SessionRunHook):
         if not np.isnan(run_values.results).any():
             return
         name = getattr(self._loss_tensor, "name", self._loss_tensor)
-        step = get_global_step_read()
+        step = get_global_step()
         where = ""
         if step is not None:
             where = f" at global step {int(run_context.session.run(step))}"
