@@ -13,6 +13,7 @@ from millrace.data.example import (
     Int64List,
     SequenceExample,
 )
+from millrace.server.server import Server, ServerDef
 from millrace.summary.writer import FileWriter as SummaryWriter
 from millrace.summary.writer import FileWriterCache as SummaryWriterCache
 from millrace.summary.writer import summary_iterator
@@ -130,5 +131,6 @@ from millrace.training.session_run_hook import (
     SessionRunValues,
 )
 from millrace.training.supervisor import Supervisor
+from millrace.training.sync_replicas_optimizer import SyncReplicasOptimizer
 from millrace.training.warm_start import VocabInfo, warm_start
 from millrace.training.write_graph import write_graph

@@ -13,6 +13,7 @@ from millrace.graph.tensor import Tensor
 from millrace.passes.node import Edge, Node
 from millrace.passes.place import Placer, local_devices
 from millrace.passes.prune import prune
+from millrace.rpc.messages import DeviceAttributes
 from millrace.runtime import executor
 from millrace.runtime.plan import Plan, host_value
 from millrace.runtime.resources import ResourceStore
@@ -20,15 +21,6 @@ from millrace.runtime.step import SessionState, Step
 from millrace.runtime.step_stats import fill_metadata, fill_partition_graphs
 
 _NO_TRACE = 0
-
-
-class DeviceAttributes(NamedTuple):
-    """What `Session.list_devices` tells of a device."""
-
-    name: str
-    device_type: str
-    memory_limit_bytes: int
-    incarnation: int
 
 
 class PlacedPlan(NamedTuple):
@@ -174,10 +166,15 @@ class LocalBackend:
         """Forgets a tensor that `tf.get_session_handle` kept."""
         self.state.tensors.pop(handle, None)
 
-    def list_devices(self) -> list[DeviceAttributes]:
+    def list_devices(self) -> list[Any]:
         """This process's devices."""
         return [
-            DeviceAttributes(device, "CPU", 256 << 20, hash(device) & 0xFFFFFFFFFFFFFFFF)
+            DeviceAttributes(
+                name=device,
+                device_type="CPU",
+                memory_limit=256 << 20,
+                incarnation=hash(device) & 0xFFFFFFFFFFFFFFFF,
+            )
             for device in self._placer.devices
         ]
 

@@ -11,12 +11,13 @@ import itertools
 import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from millrace.client.backend import Backend, PreparedRun
 from millrace.client.feeds import FeedConverter
 from millrace.client.fetches import FetchMapper, cache_key, expand_feed
 from millrace.client.local import LocalBackend
+from millrace.client.remote import RemoteBackend
 from millrace.core import errors
 from millrace.core.config import ConfigProto
 from millrace.graph import stacks
@@ -25,8 +26,18 @@ from millrace.graph.defaults import get_default_graph
 from millrace.graph.graph import Graph
 from millrace.graph.operation import Operation
 from millrace.graph.tensor import Tensor
+from millrace.server.server import find_running
 
 _MAX_CACHED_RUNS = 1024
+
+
+class DeviceAttributes(NamedTuple):
+    """What `Session.list_devices` tells of a device."""
+
+    name: str
+    device_type: str
+    memory_limit_bytes: int
+    incarnation: int
 
 
 class _BoundRun:
@@ -90,10 +101,15 @@ class BaseSession:
         """The target that the session connects to."""
         return self._target
 
-    def list_devices(self) -> list[Any]:
+    def list_devices(self) -> list[DeviceAttributes]:
         """The devices that operations can be placed on."""
         self._check_usable(empty_graph_ok=True)
-        return self._backend.list_devices()
+        return [
+            DeviceAttributes(
+                device.name, device.device_type, device.memory_limit, device.incarnation
+            )
+            for device in self._backend.list_devices()
+        ]
 
     def close(self) -> None:
         """Ends the session and frees what it holds; running steps are cancelled."""
@@ -308,10 +324,13 @@ class Session(BaseSession):
     @staticmethod
     def reset(target: str, containers: list[str] | None = None, config: Any = None) -> None:
         """Drops the named resource containers (or the default one) on `target`."""
-        backend = make_backend(
-            target.decode() if isinstance(target, bytes) else target, None, config or ConfigProto()
-        )
-        backend.reset(containers)
+        target = target.decode() if isinstance(target, bytes) else target
+        config = config or ConfigProto()
+        server = find_running(target)
+        if server is not None:
+            server.reset(containers, config)
+        else:
+            make_backend(target, None, config).reset(containers)
 
 
 class InteractiveSession(BaseSession):
@@ -349,4 +368,10 @@ def make_backend(target: str, graph: Graph | None, config: Any) -> Backend:
     Raises:
       NotFoundError: Nothing serves such a target.
     """
+    if target.startswith("grpc://"):
+        server = find_running(target)
+        if server is None:
+            return RemoteBackend(target, graph, config)
+        assert graph is not None
+        return server.create_session(graph, config)
     return LocalBackend(target, graph, config)

@@ -32,7 +32,9 @@ _ENUM_VALUE = re.compile(r"(?P<name>\w+)\s*=\s*(?P<number>-?\d+)")
 _pool = descriptor_pool.DescriptorPool()
 
 
-def declare(file_name: str, package: str, table: Mapping[str, str]) -> dict[str, Any]:
+def declare(
+    file_name: str, package: str, table: Mapping[str, str], *, pool: Any = None
+) -> dict[str, Any]:
     """Makes message classes from a table.
 
     Args:
@@ -41,7 +43,8 @@ def declare(file_name: str, package: str, table: Mapping[str, str]) -> dict[str,
       table: Name of a message to its fields, a line each as in proto3 (a field of a oneof says
         so at its end: `Feature f = 2 oneof kind`); `enum Name` to the values of an enum. A field
         may have the type of any message or enum in this table, or of one of the same package
-        that was declared before.
+        that was declared before; one with a dot in it is the full name of a type in the pool.
+      pool: Where the messages live; by default a pool of their own.
 
     Returns:
       Name to class for the messages, name to enum descriptor for the enums.
@@ -49,6 +52,7 @@ def declare(file_name: str, package: str, table: Mapping[str, str]) -> dict[str,
     Raises:
       ValueError: A line cannot be read, or a type is not known.
     """
+    pool = _pool if pool is None else pool
     file = descriptor_pb2.FileDescriptorProto(name=file_name, package=package, syntax="proto3")
     enums = {name.removeprefix("enum ") for name in table if name.startswith("enum ")}
     messages = {name for name in table if not name.startswith("enum ")}
@@ -59,10 +63,10 @@ def declare(file_name: str, package: str, table: Mapping[str, str]) -> dict[str,
         else:
             message = file.message_type.add(name=name)
             for line in lines:
-                _add_field(file, message, line, messages, enums)
+                _add_field(file, message, line, messages, enums, pool)
     try:
-        _pool.Add(file)
-        descriptor = _pool.FindFileByName(file_name)
+        pool.Add(file)
+        descriptor = pool.FindFileByName(file_name)
     except (TypeError, KeyError) as error:
         raise ValueError(f"messages of {file_name} cannot be declared: {error}") from error
     classes = {
@@ -81,7 +85,9 @@ def _add_enum(file: Any, name: str, lines: list[str]) -> None:
         enum.value.add(name=parsed["name"], number=int(parsed["number"]))
 
 
-def _add_field(file: Any, message: Any, line: str, messages: set[str], enums: set[str]) -> None:
+def _add_field(
+    file: Any, message: Any, line: str, messages: set[str], enums: set[str], pool: Any
+) -> None:
     parsed = _FIELD.fullmatch(line)
     if parsed is None:
         raise ValueError(
@@ -99,13 +105,13 @@ def _add_field(file: Any, message: Any, line: str, messages: set[str], enums: se
             (("key", parsed["key"]), ("value", parsed["value"])), start=1
         ):
             part = entry.field.add(name=name, number=number, label=_Field.LABEL_OPTIONAL)
-            _set_type(file, part, type_name, messages, enums)
+            _set_type(file, part, type_name, messages, enums, pool)
         field.label = _Field.LABEL_REPEATED
         field.type = _Field.TYPE_MESSAGE
         field.type_name = f".{file.package}.{message.name}.{entry_name}"
         return
     field.label = _Field.LABEL_REPEATED if parsed["repeated"] else _Field.LABEL_OPTIONAL
-    _set_type(file, field, parsed["type"], messages, enums)
+    _set_type(file, field, parsed["type"], messages, enums, pool)
     if parsed["oneof"]:
         oneofs = [each.name for each in message.oneof_decl]
         if parsed["oneof"] not in oneofs:
@@ -114,18 +120,20 @@ def _add_field(file: Any, message: Any, line: str, messages: set[str], enums: se
         field.oneof_index = oneofs.index(parsed["oneof"])
 
 
-def _set_type(file: Any, field: Any, type_name: str, messages: set[str], enums: set[str]) -> None:
+def _set_type(
+    file: Any, field: Any, type_name: str, messages: set[str], enums: set[str], pool: Any
+) -> None:
     if type_name in _SCALARS:
         field.type = _SCALARS[type_name]
         return
-    full_name = f"{file.package}.{type_name}"
+    full_name = type_name if "." in type_name else f"{file.package}.{type_name}"
     field.type_name = f".{full_name}"
     if type_name in messages or type_name in enums:
         field.type = _Field.TYPE_MESSAGE if type_name in messages else _Field.TYPE_ENUM
         return
     for kind, find in (
-        (_Field.TYPE_MESSAGE, _pool.FindMessageTypeByName),
-        (_Field.TYPE_ENUM, _pool.FindEnumTypeByName),
+        (_Field.TYPE_MESSAGE, pool.FindMessageTypeByName),
+        (_Field.TYPE_ENUM, pool.FindEnumTypeByName),
     ):
         try:
             declared_in = find(full_name).file.name

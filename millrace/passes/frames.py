@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from millrace.graph import registry
 from millrace.graph.signature import parse
 from millrace.passes.node import Edge, Node, Program
+from millrace.passes.transfer import RECEIVE, SEND
 
 SWITCHES = frozenset(("Switch", "RefSwitch"))
 MERGES = frozenset(("Merge", "RefMerge"))
@@ -40,92 +41,137 @@ class Region:
         self.outputs = outputs
 
 
+def has_control_flow(program: Program) -> bool:
+    """Whether something in the program may be dead or run many times."""
+    return any(
+        node.type in _TRIGGERS or (node.definition is RECEIVE and any(node.attrs["guards"]))
+        for node in program.nodes
+    )
+
+
 def collapse(program: Program) -> None:
     """Replaces the regions of a program by one node each."""
-    if not any(node.type in _TRIGGERS for node in program.nodes):
-        return
-    _Collapser(program).run()
+    if has_control_flow(program):
+        _Collapser(program).run()
+
+
+def order(program: Program) -> list[Node]:
+    """The nodes of a program in topological order, loops cut at their back edges."""
+    nodes = dict.fromkeys(program.nodes)
+    waiting: dict[Node, int] = {}
+    followers: dict[Node, list[Node]] = {node: [] for node in nodes}
+    for node in nodes:
+        for source in _sources(node):
+            if source in nodes:
+                followers[source].append(node)
+        waiting[node] = sum(s in nodes for s in _forward_sources(node))
+    ready = sorted((n for n, w in waiting.items() if not w), key=lambda n: n.order)
+    found: list[Node] = []
+    while ready:
+        node = ready.pop()
+        found.append(node)
+        if node.type in NEXT_ITERATIONS:
+            continue
+        for follower in followers[node]:
+            waiting[follower] -= 1
+            if waiting[follower] == 0:
+                ready.append(follower)
+    return found
+
+
+#: A branch: the name of the tensor that decides, and which of the two it is.
+_Branch = tuple[str, int]
+
+
+class Guards:
+    """In which branches each value is made: it is dead unless all of them are taken."""
+
+    def __init__(self, order: list[Node]) -> None:
+        self._of_edge: dict[Edge, frozenset[_Branch]] = {}
+        self._of_node: dict[Node, frozenset[_Branch]] = {}
+        frame = outermost_frames(order)
+        entries: dict[str, frozenset[_Branch]] = {}
+        for node in order:
+            own: set[_Branch] = set()
+            for edge in node.inputs:
+                own |= self.of_edge(edge)
+            for control in node.controls:
+                own |= self.of_node(control)
+            if node.type in MERGES:
+                own = {g for g in own if (g[0], 1 - g[1]) not in own}
+            if node.type in EXITS:
+                own = set(entries.get(frame.get(node, ""), frozenset()))
+            if node.type in ENTERS:
+                name = frame[node]
+                entries[name] = entries.get(name, frozenset()) | own
+            found = self._of_node[node] = frozenset(own)
+            if node.type in SWITCHES and node not in frame:
+                decides = _root_name(node.inputs[1])
+                for branch in (0, 1):
+                    self._of_edge[Edge(node, branch)] = found | {(decides, branch)}
+            if node.definition is RECEIVE:
+                for i, text in enumerate(node.attrs["guards"]):
+                    self._of_edge[Edge(node, i)] = _parse_guards(text)
+
+    def of_node(self, node: Node) -> frozenset[_Branch]:
+        """The branches in which a node runs."""
+        return self._of_node.get(node, frozenset())
+
+    def of_edge(self, edge: Edge) -> frozenset[_Branch]:
+        """The branches in which a value is made."""
+        found = self._of_edge.get(edge)
+        return self.of_node(edge.node) if found is None else found
+
+    def text(self, edge: Edge) -> bytes:
+        """`of_edge` as an attribute of a receive."""
+        return b",".join(b"%s=%d" % (n.encode(), b) for n, b in sorted(self.of_edge(edge)))
+
+
+def _parse_guards(text: bytes) -> frozenset[_Branch]:
+    pairs = (part.rpartition("=") for part in text.decode().split(",") if part)
+    return frozenset((name, int(branch)) for name, _, branch in pairs)
 
 
 class _Collapser:
     def __init__(self, program: Program) -> None:
         self._program = program
-        self._nodes = set(program.nodes)
-        self._followers: dict[Node, list[Node]] = {node: [] for node in program.nodes}
-        for node in program.nodes:
-            for source in _sources(node):
-                if source in self._nodes:
-                    self._followers[source].append(node)
 
     def run(self) -> None:
         """Finds members, groups them by level, and puts a region node for each group."""
-        order = self._order()
-        frame = _outermost_frames(order)
-        members = self._members(frame, order)
-        level = self._levels(members, frame, order)
+        nodes = order(self._program)
+        frame = outermost_frames(nodes)
+        members = self._members(frame, nodes)
+        level = self._levels(members, frame, nodes)
         groups: dict[int, list[Node]] = {}
-        for node in order:
+        for node in nodes:
             if node in members:
                 groups.setdefault(level[node], []).append(node)
         self._replace(members, level, groups)
 
-    def _order(self) -> list[Node]:
-        """Nodes in topological order, loops cut at their back edges."""
-        waiting: dict[Node, int] = {}
-        for node in self._nodes:
-            waiting[node] = sum(s in self._nodes for s in _forward_sources(node))
-        ready = sorted((n for n, w in waiting.items() if not w), key=lambda n: n.order)
-        order: list[Node] = []
-        while ready:
-            node = ready.pop()
-            order.append(node)
-            if node.type in NEXT_ITERATIONS:
-                continue
-            for follower in self._followers[node]:
-                waiting[follower] -= 1
-                if waiting[follower] == 0:
-                    ready.append(follower)
-        return order
-
     def _members(self, frame: dict[Node, str], order: list[Node]) -> set[Node]:
-        guards: dict[Edge, frozenset[tuple[Edge, int]]] = {}
-        node_guards: dict[Node, frozenset[tuple[Edge, int]]] = {}
-        entry_guards: dict[str, frozenset[tuple[Edge, int]]] = {}
-        members: set[Node] = set()
+        guards = Guards(order)
         has_frames = bool(frame) or any(n.type == "TensorArrayGradV3" for n in order)
-        for node in order:
-            own: set[tuple[Edge, int]] = set()
-            for edge in node.inputs:
-                own |= guards.get(edge, node_guards.get(edge.node, frozenset()))
-            for control in node.controls:
-                own |= node_guards.get(control, frozenset())
-            if node.type in MERGES:
-                own = {g for g in own if (g[0], 1 - g[1]) not in own}
-            if node.type in EXITS:
-                own = set(entry_guards.get(frame.get(node, ""), frozenset()))
-            if node.type in ENTERS:
-                name = frame[node]
-                entry_guards[name] = entry_guards.get(name, frozenset()) | own
-            found = frozenset(own)
-            node_guards[node] = found
-            if node.type in SWITCHES and node not in frame:
-                pred = _root_edge(node.inputs[1])
-                for branch in (0, 1):
-                    guards[Edge(node, branch)] = found | {(pred, branch)}
-            if (
-                found
+        return {
+            node
+            for node in order
+            if node.definition is not SEND
+            and (
+                guards.of_node(node)
                 or node in frame
                 or node.type in _CONTROL_FLOW
                 or (has_frames and node.type.startswith(_KEPT_TOGETHER))
-            ):
-                members.add(node)
-        return members
+            )
+        }
 
     def _levels(
         self, members: set[Node], frame: dict[Node, str], order: list[Node]
     ) -> dict[Node, int]:
         """How many regions lie before each node; all of one loop are on one level."""
-        level = dict.fromkeys(order, 0)
+        # What follows a transfer comes after what precedes it: on its way back, a value may have
+        # passed another task.
+        level = {
+            node: node.attrs["level"] << 20 if node.definition is RECEIVE else 0 for node in order
+        }
         changed = True
         while changed:
             changed = False
@@ -232,7 +278,7 @@ def innermost_frames(order: list[Node]) -> dict[Node, str]:
     return {node: stack[-1] if stack else "" for node, stack in _frame_stacks(order).items()}
 
 
-def _outermost_frames(order: list[Node]) -> dict[Node, str]:
+def outermost_frames(order: list[Node]) -> dict[Node, str]:
     """The outermost loop of each node that is part of one, Enters included."""
     found = {node: stack[0] for node, stack in _frame_stacks(order).items() if stack}
     for node in order:
@@ -250,7 +296,10 @@ def _forward_sources(node: Node) -> Iterable[Node]:
     return [s for s in _sources(node) if s.type not in NEXT_ITERATIONS or node.type not in MERGES]
 
 
-def _root_edge(edge: Edge) -> Edge:
+def _root_name(edge: Edge) -> str:
+    """The name of the tensor that an edge hands on, wherever that was made."""
     while edge.node.type == "Identity":
         edge = edge.node.inputs[0]
-    return edge
+    if edge.node.definition is RECEIVE:
+        return str(edge.node.attrs["names"][edge.index].decode())
+    return edge.name

@@ -14,6 +14,7 @@ from typing import Any
 
 from millrace.core import errors
 from millrace.passes.node import Edge, Node, Program
+from millrace.passes.transfer import RECEIVE
 
 #: Ops whose output is known once the shapes of their inputs are.
 SHAPE_QUERIES = frozenset(("Shape", "ShapeN", "Size", "Rank", "VariableShape"))
@@ -139,6 +140,7 @@ def stages(
     folded: dict[Edge, bool] = {}
     is_compiled = {node: can_compile(node) for node in program.nodes}
     groups: dict[tuple[int, int], Stage] = {}
+    groups_received: dict[bytes | None, int] = {}
     #: (depth, whether host, how many blocking nodes it waits for, position, stage). A compiled
     #: stage that reads another of the same depth waits for more than that one.
     entries: list[tuple[int, int, int, int, Stage]] = []
@@ -169,8 +171,12 @@ def stages(
         else:
             blocks = node.definition.kind == "blocking"
             if blocks:
-                mask |= 1 << bits
-                bits += 1
+                # What is received at one point of a step counts as one.
+                group = node.attrs.get("group") if node.definition is RECEIVE else None
+                if group is None or group not in groups_received:
+                    groups_received[group] = bits
+                    bits += 1
+                mask |= 1 << groups_received[group]
             stage = Stage([node], compiled=False, blocking=blocks)
             entries.append((depth, 1, 0, position, stage))
         waits[node] = mask

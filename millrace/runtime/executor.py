@@ -5,15 +5,19 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from millrace.core import errors
 from millrace.runtime import step_stats
 from millrace.runtime.deferred import Deferred
 from millrace.runtime.kernel_call import flatten_outputs, op_error
+from millrace.runtime.patience import Patience
 from millrace.runtime.plan import Plan, host_value
 from millrace.runtime.step import Step
+
+#: Runs a function, now or later, in some thread.
+Resume = Callable[[Callable[[], None]], None]
 
 
 def run(plan: Plan, step: Step, feeds: Sequence[Any]) -> list[Any]:
@@ -67,12 +71,16 @@ class Execution:
     """One run of a plan whose stages may wait.
 
     Stages run in the thread that calls `advance`; completions of blocking kernels arrive
-    from any thread and are only noted, so a waiting step holds no thread but its caller's.
+    from any thread and are only noted. A caller that stays is told by a condition (`wait`);
+    after `drive` nobody stays, and an arrival finds itself a thread.
     """
 
     def __init__(self, plan: Plan, step: Step) -> None:
         self.plan = plan
         self.step = step
+        self._resume: Resume | None = None
+        self._on_finished: Callable[[BaseException | None], None] | None = None
+        self._driven = False
         self.values = plan.new_values()
         self._waits = list(plan.waits)
         self._done = [False] * len(plan.stages)
@@ -82,6 +90,7 @@ class Execution:
         self._remaining = len(plan.stages)
         self._condition = threading.Condition()
         self._error: BaseException | None = None
+        self._patience = Patience("A step has waited")
 
     def provide(self, argument: int, value: Any) -> None:
         """Gives the value of an argument."""
@@ -138,7 +147,37 @@ class Execution:
     def _arrive(self, i: int, deferred: Deferred) -> None:
         with self._condition:
             self._arrived.append((i, deferred))
-            self._condition.notify_all()
+            if self._resume is None:
+                self._condition.notify_all()
+                return
+            if self._driven:
+                return  # whoever advances now will look again
+            self._driven = True
+        self._resume(self._continue)
+
+    def drive(self, resume: Resume, on_finished: Callable[[BaseException | None], None]) -> None:
+        """Runs to the end without holding a thread while waiting.
+
+        Args:
+          resume: Calls the function that it is given, now or later, in some thread.
+          on_finished: Called once at the end, with the error if there was one.
+        """
+        self._resume = resume
+        self._on_finished = on_finished
+        self._driven = True
+        self._continue()
+
+    def _continue(self) -> None:
+        while True:
+            self.advance()
+            with self._condition:
+                if self.finished:
+                    break
+                if not self._arrived:
+                    self._driven = False
+                    return
+        assert self._on_finished is not None
+        self._on_finished(self._error)
 
     def _finish(self, i: int, deferred: Deferred) -> None:
         node = self.plan.stages[i].node
@@ -195,16 +234,22 @@ class Execution:
             if self._arrived:
                 return
             deadline = self.step.deadline
-            timeout = 5.0 if deadline is None else max(0.0, deadline - time.monotonic())
+            timeout = self._patience.seconds_left()
+            if deadline is not None:
+                timeout = min(timeout, max(0.0, deadline - time.monotonic()))
             self._condition.wait(timeout)
             if self._arrived:
+                self._patience.restart()
                 return
+        self._patience.tell(self._pending_names)
         if deadline is not None and time.monotonic() >= deadline and self._error is None:
-            waited = "; ".join(
-                f"{self.plan.stages[i].name} ({d.waits_for or self.plan.stages[i].node.type})"
-                for i, d in self._pending.items()
-            )
             self._error = errors.DeadlineExceededError(
-                None, None, f"Timed out waiting for {waited}"
+                None, None, f"Timed out waiting for {self._pending_names()}"
             )
             self.step.cancellation.cancel(self._error)
+
+    def _pending_names(self) -> str:
+        return "; ".join(
+            f"{self.plan.stages[i].name} ({d.waits_for or self.plan.stages[i].node.type})"
+            for i, d in list(self._pending.items())
+        )

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from millrace.core.dead import DEAD
 from millrace.ops.xla import jax
 from millrace.passes.frames import (
     ENTERS,
@@ -37,16 +38,6 @@ from millrace.runtime.kernel_call import (
     op_error,
     reference_positions,
 )
-
-
-class _Dead:
-    """The value of an edge whose branch was not taken."""
-
-    def __repr__(self) -> str:
-        return "DEAD"
-
-
-DEAD = _Dead()
 
 
 class _Frame:

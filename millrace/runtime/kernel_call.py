@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from millrace.core import errors
+from millrace.core.dead import DEAD
 from millrace.graph.constant_value import check_now
 from millrace.ops.loop_lowering import NotCompilable
 from millrace.ops.tensor_array_value import TensorArrayValue, elementwise
@@ -391,7 +392,7 @@ def flatten_outputs(node: Node, result: Any) -> list[Any]:
 
 
 def _typed(value: Any, dtype: Any) -> Any:
-    if isinstance(value, VariableRef | TensorArrayValue):
+    if isinstance(value, VariableRef | TensorArrayValue) or value is DEAD:
         return value
     base = dtype.base_dtype
     if base.name in ("resource", "variant", "string"):

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from millrace.core import errors
+from millrace.core.dead import DEAD
 from millrace.ops.random import SHARES_PROGRAMS
 from millrace.ops.tensor_array_value import TensorArrayValue
 from millrace.ops.xla import jax, jnp
@@ -38,6 +39,7 @@ from millrace.passes.node import (
     variable_of,
 )
 from millrace.passes.pad_unique import pad_unique
+from millrace.passes.transfer import SEND
 from millrace.runtime.compiled_stage import (
     MAX_EMBEDDED_BYTES,
     CompiledStage,
@@ -45,7 +47,7 @@ from millrace.runtime.compiled_stage import (
     random_key,
 )
 from millrace.runtime.function_stage import function_stage
-from millrace.runtime.interpreter import DEAD, RegionStage
+from millrace.runtime.interpreter import RegionStage
 from millrace.runtime.kernel_call import (
     Services,
     StoredState,
@@ -195,7 +197,9 @@ class HostStage:
             ctx=step,
         )
         env = {
-            edge: value if type(value) is np.ndarray else jax.tree.map(np.asarray, value)
+            edge: value
+            if type(value) is np.ndarray or value is DEAD
+            else jax.tree.map(np.asarray, value)
             for edge, value in zip(self.inputs, inputs, strict=True)
         }
         if not self._written and not self._snapshots:
@@ -258,6 +262,9 @@ class Plan:
         self.result_slots = [self._slot(edge) for edge in program.results]
         self.slot_count = len(self._slots)
         self.blocks = late_arguments or any(not s.compiled and s.blocking for s in grouped)
+        #: Whether it never holds a thread for long: no files, no user's Python, no wait that a
+        #: branch or loop makes by itself.
+        self.is_quick = all(_is_quick(stage) for stage in self.stages)
         self._link(program, late_arguments)
         self.compiled_count = sum(
             isinstance(s, CompiledStage) and not s.is_empty for s in self.stages
@@ -319,6 +326,15 @@ class Plan:
         for slot, value in self.constants:
             values[slot] = value
         return values
+
+
+def _is_quick(stage: Any) -> bool:
+    if isinstance(stage, CompiledStage):
+        return True
+    if isinstance(stage, HostStage):
+        definition = stage.node.definition
+        return stage.blocking or definition is SEND or not definition.is_stateful
+    return False
 
 
 def host_value(value: Any) -> Any:

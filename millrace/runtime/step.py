@@ -82,6 +82,7 @@ class Step:
         "cancellation",
         "deadline",
         "events",
+        "exchange",
         "last_output",
         "resources",
         "session",
@@ -105,6 +106,8 @@ class Step:
         self.last_output: Any = None
         self.events: list[Any] | None = [] if trace else None
         self.deadline = None if timeout is None else time.monotonic() + timeout
+        #: Sends to and receives from the other tasks of a step; None when there are none.
+        self.exchange: Any = None
 
     def run_plan(self, plan: Any, args: list[Any]) -> list[Any]:
         """Runs the plan of a function's body as part of this step; values stay where they are."""

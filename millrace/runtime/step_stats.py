@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from tensorboard.compat.proto import graph_pb2
 
 from millrace.core.tensor_shape import TensorShape
-from millrace.graph import attributes
 from millrace.passes.node import Edge, Node
+from millrace.passes.program_def import add_node
 from millrace.runtime.compiled_stage import CompiledStage
 from millrace.runtime.step import Step
 
@@ -153,17 +153,5 @@ def fill_partition_graphs(run_metadata: Any, nodes: list[Node], arguments: list[
         for edge in node.inputs:
             if edge.node in fed and edge.node not in written:
                 written.add(edge.node)
-                _write_node(graph, edge.node, fed, node.device)
-        _write_node(graph, node, fed, node.device)
-
-
-def _write_node(graph: graph_pb2.GraphDef, node: Node, fed: dict[Node, str], device: str) -> None:
-    made = graph.node.add(name=fed.get(node, node.name), op=node.type, device=device)
-    for edge in node.inputs:
-        name = fed.get(edge.node, edge.node.name)
-        made.input.append(name if edge.index == 0 else f"{name}:{edge.index}")
-    made.input.extend(sorted(f"^{control.name}" for control in node.controls))
-    declared = node.definition.signature.attrs
-    for name, value in node.attrs.items():
-        kind = declared[name].type if name in declared else attributes.infer_kind(value)
-        made.attr[name].CopyFrom(attributes.to_proto(value, kind))
+                add_node(graph, edge.node, fed, node.device)
+        add_node(graph, node, fed, node.device)

@@ -1,0 +1,380 @@
+"""From one placed program to one program a task, with transfers between them.
+
+The *level* of a node is the number of transfers on the longest path to it. All values that one
+task hands another, and that are made on one level after the same blocking nodes, travel in one
+message. That cannot make a step wait for itself: what a message holds depends only on messages
+of lower levels. A constant is not sent; the task that reads it has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from millrace.core import dtypes, errors
+from millrace.graph import registry
+from millrace.passes import frames, schedule
+from millrace.passes.constants import detach_constants
+from millrace.passes.function_body import bodies_of
+from millrace.passes.node import Edge, Node, Program, is_array_handle, names_variable
+from millrace.passes.transfer import LIFE_SIGN, RECEIVE, SEND
+
+TaskOf = Callable[[str], str]
+
+
+class Part:
+    """What one task runs of a step.
+
+    Attributes:
+      task: The task.
+      program: Its program.
+      arguments: Positions, among the whole program's arguments, of this program's.
+      results: Positions, among the whole program's results, of this program's.
+      targets: The same for targets.
+      sends_to: The tasks that it sends something to.
+    """
+
+    def __init__(self, task: str) -> None:
+        self.task = task
+        self.program = Program([], [], [], [])
+        self.arguments: list[int] = []
+        self.results: list[int] = []
+        self.targets: list[int] = []
+        self.sends_to: list[str] = []
+
+
+def partition(
+    program: Program, task_of: TaskOf, home: str, *, ends_at_home: bool = False
+) -> dict[str, Part]:
+    """Splits a program whose nodes have their devices.
+
+    Args:
+      program: The program; its nodes are used up.
+      task_of: The task that a device belongs to.
+      home: The task of the master; there is always a part for it.
+      ends_at_home: Whether all arguments come in and all results go out at `home`, for a
+        partial run; else each task is given what it needs and returns what it makes.
+
+    Raises:
+      UnimplementedError: A loop needs state of several tasks.
+      InvalidArgumentError: A handle would have to go to another task; a cycle.
+    """
+    return _Partitioner(program, task_of, home, ends_at_home).run()
+
+
+class _Message:
+    """What goes from one task to another at one point."""
+
+    def __init__(self, source: str, to: str, level: int, mask: int) -> None:
+        self.source = source
+        self.to = to
+        self.level = level
+        self.mask = mask
+        self.edges: dict[Edge, int] = {}
+        self.controls: dict[Node, None] = {}
+        #: Of nodes in branches that something waits for: signs of life, and who looks at them.
+        self.life_signs: dict[Node, Edge] = {}
+        self.watches: dict[Node, Node] = {}
+        self.send: Node | None = None
+        self.receive: Node | None = None
+
+
+class _Partitioner:
+    def __init__(self, program: Program, task_of: TaskOf, home: str, ends_at_home: bool) -> None:
+        detach_constants(program)
+        self._program = program
+        self._home = home
+        self._ends_at_home = ends_at_home
+        self._task = {node: task_of(node.device) for node in program.nodes}
+        self._arguments = {edge.node: i for i, edge in enumerate(program.arguments)}
+        if ends_at_home:
+            self._task.update(dict.fromkeys(self._arguments, home))
+        self._level: dict[Node, int] = {}
+        self._mask: dict[Node, int] = {}
+        self._messages: dict[tuple[str, str, int, int], _Message] = {}
+        self._names = {node.name for node in program.nodes}
+
+    def run(self) -> dict[str, Part]:
+        program = self._program
+        parts: dict[str, Part] = {self._home: Part(self._home)}
+        if len({*self._task.values(), self._home}) > 1:
+            self._cut()
+        for node in program.nodes:
+            task = self._task[node]
+            parts.setdefault(task, Part(task)).program.nodes.append(node)
+        self._hand_out(parts)
+        for message in self._messages.values():
+            assert message.send is not None and message.receive is not None
+            sender, receiver = parts[message.source], parts[message.to]
+            sender.program.nodes.append(message.send)
+            sender.program.targets.append(message.send)
+            if message.to not in sender.sends_to:
+                sender.sends_to.append(message.to)
+            receiver.program.nodes.append(message.receive)
+            receiver.program.targets.append(message.receive)
+        return parts
+
+    # -- Cutting ---------------------------------------------------------------------------
+
+    def _cut(self) -> None:
+        program = self._program
+        if frames.has_control_flow(program):
+            self._keep_loops_together()
+            order = frames.order(program)
+            guards = frames.Guards(order)
+        else:
+            order = schedule.topological_order(program.nodes)
+            guards = None
+        self._measure(order)
+        crossings: list[tuple[Node, int, Edge]] = []
+        control_crossings: list[tuple[Node, Node]] = []
+        for node in order:
+            task = self._task[node]
+            for i, edge in enumerate(node.inputs):
+                if self._crosses(edge.node, task):
+                    crossings.append((node, i, edge))
+                    self._message(edge.node, task).edges.setdefault(edge, -1)
+            for control in node.controls:
+                if self._crosses(control, task):
+                    control_crossings.append((node, control))
+                    self._message(control, task).controls[control] = None
+        if self._ends_at_home:
+            for edge in program.results:
+                if self._crosses(edge.node, self._home):
+                    self._message(edge.node, self._home).edges.setdefault(edge, -1)
+            for node in program.targets:
+                if self._crosses(node, self._home):
+                    self._message(node, self._home).controls[node] = None
+        for key, message in enumerate(self._messages.values()):
+            self._make_nodes(message, key, guards)
+        for node, i, edge in crossings:
+            node.inputs[i] = self._received(edge, self._task[node])
+        for node, control in control_crossings:
+            message = self._message(control, self._task[node])
+            assert message.receive is not None
+            position = node.controls.index(control)
+            node.controls[position] = (
+                self._watch(message, control) if control in message.life_signs else message.receive
+            )
+        for node in order:
+            node.controls = list(dict.fromkeys(node.controls))
+        if self._ends_at_home:
+            program.results = [
+                self._received(edge, self._home) if self._crosses(edge.node, self._home) else edge
+                for edge in program.results
+            ]
+            program.targets = [
+                self._receive_node(node) if self._crosses(node, self._home) else node
+                for node in program.targets
+            ]
+
+    def _crosses(self, source: Node, task: str) -> bool:
+        """Whether what `source` makes must travel to `task`."""
+        return self._task.get(source, task) != task
+
+    def _message(self, source: Node, to: str) -> _Message:
+        key = (self._task[source], to, self._level.get(source, 0), self._mask.get(source, 0))
+        message = self._messages.get(key)
+        if message is None:
+            message = self._messages[key] = _Message(*key)
+        return message
+
+    def _received(self, edge: Edge, task: str) -> Edge:
+        message = self._message(edge.node, task)
+        assert message.receive is not None
+        return Edge(message.receive, message.edges[edge])
+
+    def _receive_node(self, node: Node) -> Node:
+        receive = self._message(node, self._home).receive
+        assert receive is not None
+        return receive
+
+    def _measure(self, order: list[Node]) -> None:
+        """Levels and masks; a loop is on one level as a whole."""
+        loops = frames.outermost_frames(order)
+        bits = 0
+        for i, argument in enumerate(self._arguments):
+            self._level[argument] = 0
+            self._mask[argument] = 1 << i if self._ends_at_home else 0
+        if self._ends_at_home:
+            bits = len(self._arguments)
+        own: dict[Node, int] = {}
+        for node in order:
+            if _may_wait(node):
+                own[node] = 1 << bits
+                bits += 1
+        changed = True
+        by_loop: dict[str, tuple[int, int]] = {}
+        while changed:
+            changed = False
+            for node in order:
+                level, mask = 0, own.get(node, 0)
+                task = self._task[node]
+                for source in node.predecessors():
+                    if source in self._level:
+                        hop = self._task.get(source, task) != task
+                        level = max(level, self._level[source] + hop)
+                        mask |= self._mask[source]
+                loop = loops.get(node)
+                if loop is not None:
+                    known = by_loop.get(loop, (0, 0))
+                    level, mask = max(level, known[0]), mask | known[1]
+                    if (level, mask) != known:
+                        by_loop[loop] = (level, mask)
+                        changed = True
+                self._level[node], self._mask[node] = level, mask
+
+    def _keep_loops_together(self) -> None:
+        """Moves all nodes of a loop to the one task whose state it needs."""
+        order = frames.order(self._program)
+        members: dict[str, list[Node]] = {}
+        for node, loop in frames.outermost_frames(order).items():
+            members.setdefault(loop, []).append(node)
+        for loop, nodes in members.items():
+            bound = {self._task[node]: node for node in nodes if _holds_state(node)}
+            if len(bound) > 1:
+                names = ", ".join(f"{node.name} on {task}" for task, node in bound.items())
+                raise errors.UnimplementedError(
+                    None,
+                    nodes[0].source,
+                    f"The loop {loop} uses state of several tasks: {names}. Read variables "
+                    "before the loop, or keep what it writes on one task.",
+                )
+            count = {t: sum(self._task[n] == t for n in nodes) for t in map(self._task.get, nodes)}
+            task = next(iter(bound)) if bound else max(count, key=lambda t: count[t])
+            assert task is not None
+            for node in nodes:
+                self._task[node] = task
+
+    def _make_nodes(self, message: _Message, key: int, guards: Any) -> None:
+        source, to = message.source, message.to
+        guard_texts: dict[Edge, bytes] = {}
+        if guards is not None:
+            for control in list(message.controls):
+                if guards.of_node(control):
+                    sign = self._send_life_sign(message, control)
+                    guard_texts[sign] = guards.text(Edge(control, -1))
+        for i, edge in enumerate(message.edges):
+            if is_array_handle(edge) or (
+                edge.dtype.base_dtype.name in ("resource", "variant")
+                or (edge.dtype._is_ref_dtype and not names_variable(edge))
+            ):
+                raise errors.InvalidArgumentError(
+                    None,
+                    edge.node.source,
+                    f"{edge.name} is a handle ({edge.dtype.name}) that is used on {to}, but what "
+                    f"is behind it is on {source}. Place its users there too.",
+                )
+            message.edges[edge] = i
+        types = [edge.dtype.base_dtype for edge in message.edges]
+        message.send = Node(
+            self._unique(f"send_{key}"),
+            SEND,
+            {"T": types, "to": to.encode(), "key": key},
+            list(message.edges),
+            list(message.controls),
+            device=source,
+            order=-1,
+        )
+        message.receive = Node(
+            self._unique(f"receive_{key}"),
+            RECEIVE,
+            {
+                "T": types,
+                "source": source.encode(),
+                "key": key,
+                "group": f"{message.level}/{message.mask:x}".encode(),
+                "level": message.level + 1,
+                "names": [edge.name.encode() for edge in message.edges],
+                "guards": [
+                    b"" if guards is None else guard_texts.get(edge) or guards.text(edge)
+                    for edge in message.edges
+                ],
+            },
+            device=to,
+            order=-1,
+        )
+
+    def _send_life_sign(self, message: _Message, control: Node) -> Edge:
+        """For a control edge out of a branch: a value that is dead if the branch is."""
+        sign = Node(
+            self._unique(f"{control.name}_life_sign"),
+            LIFE_SIGN,
+            {},
+            controls=[control],
+            device=message.source,
+            order=control.order,
+        )
+        self._program.nodes.append(sign)
+        self._task[sign] = message.source
+        del message.controls[control]
+        message.life_signs[control] = Edge(sign, 0)
+        message.edges[Edge(sign, 0)] = -1
+        return Edge(sign, 0)
+
+    def _watch(self, message: _Message, control: Node) -> Node:
+        """The node at the receiving side that stands for `control`, and is dead if it is."""
+        watch = message.watches.get(control)
+        if watch is None:
+            assert message.receive is not None
+            sign = message.life_signs[control]
+            watch = message.watches[control] = Node(
+                self._unique(f"{control.name}_watch"),
+                registry.lookup("Identity"),
+                {"T": dtypes.int32},
+                [Edge(message.receive, message.edges[sign])],
+                device=message.to,
+                order=control.order,
+            )
+            self._program.nodes.append(watch)
+            self._task[watch] = message.to
+        return watch
+
+    def _unique(self, name: str) -> str:
+        while name in self._names:
+            name += "_"
+        self._names.add(name)
+        return name
+
+    # -- Handing out -----------------------------------------------------------------------
+
+    def _hand_out(self, parts: dict[str, Part]) -> None:
+        """Gives each part its arguments, results and targets."""
+        program = self._program
+        for i, edge in enumerate(program.results):
+            part = parts[self._task_of_made(edge.node)]
+            part.results.append(i)
+            part.program.results.append(edge)
+        for i, node in enumerate(program.targets):
+            part = parts[self._task_of_made(node)]
+            part.targets.append(i)
+            part.program.targets.append(node)
+        for part in parts.values():
+            if self._ends_at_home:
+                used = set(self._arguments) if part.task == self._home else set()
+            else:
+                used = {e.node for node in part.program.nodes for e in node.inputs}
+                used |= {e.node for e in part.program.results}
+            for i, edge in enumerate(program.arguments):
+                if edge.node in used:
+                    part.arguments.append(i)
+                    part.program.arguments.append(edge)
+
+    def _task_of_made(self, node: Node) -> str:
+        """Where a result comes from; arguments, constants and receives are at home."""
+        return self._task.get(node, self._home)
+
+
+def _may_wait(node: Node) -> bool:
+    if node.definition.kind == "blocking":
+        return True
+    return any(_may_wait(inner) for body in bodies_of(node) for inner in body.nodes)
+
+
+def _holds_state(node: Node) -> bool:
+    return (
+        node.definition.is_stateful
+        or node.definition.kind == "blocking"
+        or schedule.writes_state(node)
+        or any(edge.dtype._is_ref_dtype or edge.dtype.name == "resource" for edge in node.inputs)
+    ) and not node.type.startswith(("TensorArray", "Stack"))

@@ -1,0 +1,135 @@
+"""A program as a GraphDef message, and back: how a task's part of a step reaches the task.
+
+Arguments are ``_Arg`` nodes and results ``_Retval`` nodes, as in TensorFlow; everything else in
+the message is run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tensorboard.compat.proto import graph_pb2
+
+from millrace.core import errors
+from millrace.graph import attributes, registry
+from millrace.graph.function import Function
+from millrace.graph.graph import Graph
+from millrace.graph.import_graph_def import import_graph_def
+from millrace.graph.signature import parse
+from millrace.passes.node import Node, Program
+from millrace.passes.prune import prune
+
+#: A result; never run, as its input is what counts.
+RESULT = registry.OpDefinition(
+    parse("_Retval(input: T) where T: type; index: int >= 0"),
+    shape_rule=lambda c: None,
+    kernel=lambda input: (),
+    kind="host",
+    is_stateful=True,
+    gradient=registry.NO_GRADIENT,
+)
+registry.register(RESULT)
+
+
+def add_node(graph: Any, node: Node, names: Mapping[Node, str], device: str) -> None:
+    """Adds a node to a GraphDef.
+
+    Args:
+      graph: The GraphDef.
+      node: The node.
+      names: Names of nodes that are called differently in the message.
+      device: The device to state.
+    """
+    made = graph.node.add(name=names.get(node, node.name), op=node.type, device=device)
+    for edge in node.inputs:
+        name = names.get(edge.node, edge.node.name)
+        made.input.append(name if edge.index == 0 else f"{name}:{edge.index}")
+    made.input.extend(sorted(f"^{names.get(c, c.name)}" for c in node.controls))
+    declared = node.definition.signature.attrs
+    for name, value in node.attrs.items():
+        kind = declared[name].type if name in declared else attributes.infer_kind(value)
+        made.attr[name].CopyFrom(attributes.to_proto(value, kind))
+
+
+def to_graph_def(program: Program) -> graph_pb2.GraphDef:
+    """The message for a program."""
+    message = graph_pb2.GraphDef()
+    taken = {node.name for node in program.nodes}
+    constants: dict[Node, None] = {}
+    for edge in [e for node in program.nodes for e in node.inputs] + program.results:
+        if edge.node.type == "Const":
+            constants[edge.node] = None
+    taken.update(node.name for node in constants)
+    names: dict[Node, str] = {}
+    for i, edge in enumerate(program.arguments):
+        names[edge.node] = _unique(f"argument_{i}", taken)
+    for i, edge in enumerate(program.arguments):
+        edge.node.attrs["index"] = i
+        add_node(message, edge.node, names, "")
+    for node in constants:
+        made = graph_pb2.GraphDef()
+        add_node(made, node, names, node.device)
+        del made.node[0].input[:]  # A constant waits for nothing; see `detach_constants`.
+        message.node.extend(made.node)
+    for node in sorted(program.nodes, key=lambda n: n.order):
+        add_node(message, node, names, node.device)
+    for i, edge in enumerate(program.results):
+        result = Node(
+            _unique(f"result_{i}", taken),
+            RESULT,
+            {"T": edge.dtype.base_dtype, "index": i},
+            [edge],
+        )
+        add_node(message, result, names, "")
+    functions: dict[str, Function] = {}
+    _collect(program.nodes, functions)
+    message.library.function.extend(f.to_function_def() for f in functions.values())
+    return message
+
+
+def _unique(name: str, taken: set[str]) -> str:
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    return name
+
+
+def _collect(nodes: Iterable[Any], found: dict[str, Function]) -> None:
+    """Adds the functions that nodes (or operations) call, and those that these call."""
+    for node in nodes:
+        for value in node.attrs.values():
+            for function in value if isinstance(value, list) else (value,):
+                if isinstance(function, Function) and function.name not in found:
+                    _collect(function.graph.get_operations(), found)
+                    found[function.name] = function
+
+
+def from_graph_def(message: graph_pb2.GraphDef) -> Program:
+    """The program that a message states.
+
+    Raises:
+      InvalidArgumentError: It is malformed.
+      NotFoundError: It has a node of an unknown type.
+    """
+    graph = Graph()
+    try:
+        with graph.as_default():
+            import_graph_def(message, name="")
+    except (ValueError, TypeError, KeyError) as error:
+        raise errors.InvalidArgumentError(None, None, f"The graph is malformed: {error}") from None
+    operations = graph.get_operations()
+    for op in operations:
+        op._frames = []  # built here on behalf of a client: no line of its program
+    arguments = sorted((o for o in operations if o.type == "_Arg"), key=_index)
+    results = sorted((o for o in operations if o.type == "_Retval"), key=_index)
+    ends = {*arguments, *results}
+    return prune(
+        [op.inputs[0] for op in results],
+        [op for op in operations if op not in ends and op.type != "Const"],
+        [op.outputs[0] for op in arguments],
+    )
+
+
+def _index(op: Any) -> int:
+    return int(op.attrs["index"])

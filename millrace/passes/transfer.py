@@ -1,0 +1,60 @@
+"""The nodes between which values go from one task to another.
+
+A send and a receive of one key in one step belong together. Their kernels hand the work to the
+step's exchange, which knows the transports.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from millrace.graph import registry
+from millrace.graph.registry import NO_GRADIENT
+from millrace.graph.signature import parse
+
+
+def _send(tensors: list[Any], *, ctx: Any, node: Any) -> tuple[()]:
+    ctx.exchange.send(node.attrs["to"].decode(), node.attrs["key"], tensors)
+    return ()
+
+
+def _receive(*, ctx: Any, node: Any) -> Any:
+    return ctx.exchange.receive(node.attrs["source"].decode(), node.attrs["key"])
+
+
+#: Sends values to the task ``to``.
+SEND = registry.OpDefinition(
+    parse("_SendTensors(tensors: [T]) where T: list(type) >= 0; to: string; key: int"),
+    shape_rule=lambda c: None,
+    kernel=_send,
+    kind="host",
+    is_stateful=True,
+    gradient=NO_GRADIENT,
+)
+#: Waits for values from the task ``source``. Receives of one ``group`` arrive at one point of the
+#: step; ``level`` says how many transfers lie before. ``names`` are the tensors' names where they
+#: were made, ``guards`` the branches that they are made in.
+RECEIVE = registry.OpDefinition(
+    parse(
+        "_ReceiveTensors() -> tensors: [T] where T: list(type) >= 0; source: string; key: int; "
+        "group: string; level: int; names: list(string); guards: list(string)"
+    ),
+    shape_rule=lambda c: None,
+    kernel=_receive,
+    kind="blocking",
+    is_stateful=True,
+    gradient=NO_GRADIENT,
+)
+#: A value that exists if the nodes exist that it waits for.
+LIFE_SIGN = registry.OpDefinition(
+    parse("_LifeSign() -> sign: int32"),
+    shape_rule=lambda c: None,
+    kernel=lambda: np.int32(0),
+    kind="host",
+    is_stateful=True,
+    gradient=NO_GRADIENT,
+)
+for _definition in (SEND, RECEIVE, LIFE_SIGN):
+    registry.register(_definition)

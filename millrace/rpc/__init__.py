@@ -1,0 +1,1 @@
+"""The wire: messages, services, and transports between tasks. The only place that knows gRPC."""

@@ -1,0 +1,107 @@
+"""A way for messages between two tasks, whatever carries them.
+
+Messages arrive whole, once, in the order in which they were sent, or the channel is closed and
+both ends are told. Received messages are handled in the channel's own thread; a handler must not
+wait for another message of the same channel. `send` may be called from any thread, also from a
+handler, and never waits for the other side to read.
+"""
+
+from __future__ import annotations
+
+import abc
+import threading
+from typing import Any, Protocol
+
+from millrace.core import errors
+from millrace.rpc.message import Message
+
+
+class Handler(Protocol):
+    """Who is told what a channel receives."""
+
+    def on_message(self, channel: Channel, message: Message) -> None:
+        """A message has arrived."""
+
+    def on_close(self, channel: Channel, error: errors.OpError) -> None:
+        """The channel is closed, here or there; called once."""
+
+
+class Traffic:
+    """What went over a channel so far."""
+
+    __slots__ = ("bytes_received", "bytes_sent", "messages_received", "messages_sent")
+
+    def __init__(self) -> None:
+        self.messages_sent = 0
+        self.messages_received = 0
+        self.bytes_sent = 0
+        self.bytes_received = 0
+
+
+class Channel(abc.ABC):
+    """One end of a way for messages.
+
+    Attributes:
+      peer: The task at the other end.
+      incarnation: The number of that task's present life.
+      address: Where that task is met; whoever keeps the channel sets it.
+      traffic: What was sent and received.
+    """
+
+    def __init__(self, handler: Handler, peer: str = "", incarnation: int = 0) -> None:
+        self.peer = peer
+        self.incarnation = incarnation
+        self.address = ""
+        self.traffic = Traffic()
+        self._handler = handler
+        self._close_lock = threading.Lock()
+        self._closed: errors.OpError | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether messages can be sent."""
+        return self._closed is None
+
+    def send(self, message: Message) -> None:
+        """Sends a message.
+
+        Raises:
+          UnavailableError: The channel is closed.
+        """
+        if self._closed is not None:
+            raise self._closed
+        self.traffic.messages_sent += 1
+        self._send(message)
+
+    @abc.abstractmethod
+    def _send(self, message: Message) -> None: ...
+
+    def close(self, reason: str = "") -> None:
+        """Closes this end; the other end learns of it."""
+        self._end(reason or "The connection was closed here")
+
+    def _end(self, reason: str) -> None:
+        """Closes once, and tells the handler."""
+        with self._close_lock:
+            if self._closed is not None:
+                return
+            self._closed = errors.UnavailableError(
+                None, None, f"{reason} ({self.peer or 'a task that has not said its name'})."
+            )
+        self._release()
+        self._handler.on_close(self, self._closed)
+
+    @abc.abstractmethod
+    def _release(self) -> None:
+        """Frees what the channel holds; called once."""
+
+    def _received(self, message: Message) -> None:
+        self.traffic.messages_received += 1
+        self._handler.on_message(self, message)
+
+
+def start_thread(target: Any, name: str, *args: Any) -> threading.Thread:
+    """Starts a thread that does not keep the process alive."""
+    thread = threading.Thread(target=target, args=args, name=name, daemon=True)
+    thread.start()
+    return thread

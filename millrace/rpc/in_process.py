@@ -1,0 +1,51 @@
+"""Channels between two servers of one process: messages are handed over as they are."""
+
+from __future__ import annotations
+
+import queue
+
+from millrace.rpc.channel import Channel, Handler, start_thread
+from millrace.rpc.message import Message
+
+
+class InProcessChannel(Channel):
+    """One end of a pair."""
+
+    def __init__(self, handler: Handler, peer: str, incarnation: int) -> None:
+        super().__init__(handler, peer, incarnation)
+        self._inbox: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
+        self._other: InProcessChannel | None = None
+
+    def _start(self, other: InProcessChannel) -> None:
+        self._other = other
+        start_thread(self._read, f"millrace from {self.peer}")
+
+    def _send(self, message: Message) -> None:
+        assert self._other is not None
+        self._other._inbox.put(message)
+
+    def _read(self) -> None:
+        while (message := self._inbox.get()) is not None:
+            self._received(message)
+        self._end("The connection was closed by the other task")
+
+    def _release(self) -> None:
+        assert self._other is not None
+        self._other._inbox.put(None)
+        self._inbox.put(None)
+
+
+def connect(
+    one: tuple[Handler, str, int], other: tuple[Handler, str, int]
+) -> tuple[InProcessChannel, InProcessChannel]:
+    """A pair of channels.
+
+    Args:
+      one: Handler, task name and incarnation of one end.
+      other: The same of the other end.
+    """
+    first = InProcessChannel(one[0], other[1], other[2])
+    second = InProcessChannel(other[0], one[1], one[2])
+    first._start(second)
+    second._start(first)
+    return first, second

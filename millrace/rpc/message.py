@@ -1,0 +1,220 @@
+"""What two tasks say to each other about a step, and its bytes.
+
+A message is a kind, a step, a few bytes of its own and any number of tensors. On the wire it is a
+prefix of fixed size, a header, and one block in which every tensor begins at a multiple of 64
+bytes: a receiver reads the block into aligned memory once, and XLA uses the tensors where they
+are. No message can make a receiver run code: there is no pickle here.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+import struct
+from typing import Any
+
+import numpy as np
+
+from millrace.core import dtypes, errors
+from millrace.core.dead import DEAD
+
+ALIGNMENT = 64
+_PREFIX = struct.Struct("<4sBBHIQQ")
+PREFIX_BYTES = _PREFIX.size
+_MAGIC = b"MRC1"
+_TENSOR = struct.Struct("<BBB")
+#: A header that claims to be longer than this is not one.
+_MAX_HEADER = 64 << 20
+
+
+class Kind(enum.IntEnum):
+    """What a message is for."""
+
+    HELLO = 1  # who I am; the first message each way
+    RUN = 2  # run your part of this step; tensors: what is fed
+    TENSORS = 3  # values for your part of this step
+    DONE = 4  # my part is over; tensors: what was fetched of it
+    CANCEL = 5  # the step has failed elsewhere
+    PING = 6  # are you there?
+    PONG = 7
+
+
+class Message:
+    """One message.
+
+    Attributes:
+      kind: What it is for.
+      step: The step it is about, or 0.
+      key: A number whose meaning depends on the kind: which transfer, or a status code.
+      text: A few bytes: a name, an error message.
+      tensors: Arrays (object arrays of bytes for strings), or DEAD.
+    """
+
+    __slots__ = ("key", "kind", "step", "tensors", "text")
+
+    def __init__(
+        self,
+        kind: Kind,
+        step: int = 0,
+        key: int = 0,
+        text: bytes = b"",
+        tensors: list[Any] | None = None,
+    ) -> None:
+        self.kind = kind
+        self.step = step
+        self.key = key
+        self.text = text
+        self.tensors: list[Any] = tensors if tensors is not None else []
+
+    def __repr__(self) -> str:
+        return f"<Message {self.kind.name} step={self.step} key={self.key} {len(self.tensors)}>"
+
+
+def encode(message: Message) -> list[Any]:
+    """The buffers of a message, in order; arrays are not copied.
+
+    Raises:
+      InvalidArgumentError: A tensor of the message has no value outside its process.
+    """
+    parts: list[bytes] = [struct.pack("<qI", message.key, len(message.text)), message.text]
+    block: list[Any] = []
+    size = 0
+    for value in message.tensors:
+        if value is DEAD:
+            parts.append(_TENSOR.pack(0, 0, 1))
+            continue
+        array = value if type(value) is np.ndarray else np.asarray(value)
+        dtype = dtypes.as_dtype(array.dtype)
+        if dtype.name in ("resource", "variant") or (
+            array.dtype == object and array.size and not isinstance(array.reshape(-1)[0], bytes)
+        ):
+            raise errors.InvalidArgumentError(
+                None, None, f"A {dtype.name} tensor cannot be sent to another task."
+            )
+        parts.append(_TENSOR.pack(dtype.as_datatype_enum, array.ndim, 0))
+        parts.append(struct.pack(f"<{array.ndim}Q", *array.shape))
+        if dtype.name == "string":
+            data: Any = _encode_strings(array)
+            parts.append(struct.pack("<Q", len(data)))
+        else:
+            if not array.flags.c_contiguous:
+                array = np.ascontiguousarray(array)
+            data = array.reshape(-1).view(np.uint8).data if array.size else b""
+        gap = -size % ALIGNMENT
+        if gap and len(data):
+            block.append(bytes(gap))
+            size += gap
+        if len(data):
+            block.append(data)
+            size += len(data)
+    header = b"".join(parts)
+    prefix = _PREFIX.pack(
+        _MAGIC, message.kind, 0, len(message.tensors), len(header), size, message.step
+    )
+    return [prefix + header, *block]
+
+
+def _encode_strings(array: Any) -> bytes:
+    flat = array.reshape(-1).tolist()
+    lengths = np.fromiter((len(item) for item in flat), "<u8", len(flat))
+    return lengths.tobytes() + b"".join(flat)
+
+
+class Prefix:
+    """The first bytes of a message, read: how much follows."""
+
+    __slots__ = ("block_bytes", "count", "header_bytes", "kind", "step")
+
+    def __init__(self, data: Any) -> None:
+        """Reads PREFIX_BYTES bytes.
+
+        Raises:
+          ValueError: They are not the start of a message.
+        """
+        magic, kind, _, count, header_bytes, block_bytes, step = _PREFIX.unpack(data)
+        if magic != _MAGIC:
+            raise ValueError("The bytes are not a message of Millrace's.")
+        self.kind = Kind(kind)
+        self.count = count
+        self.header_bytes = header_bytes
+        self.block_bytes = block_bytes
+        self.step = step
+        if header_bytes > _MAX_HEADER:
+            raise ValueError(f"A header of {header_bytes} bytes is too long.")
+
+
+def decode(prefix: Prefix, header: Any, block: Any) -> Message:
+    """A message from its parts; tensors are views of `block`.
+
+    Args:
+      prefix: The prefix.
+      header: As many bytes as the prefix says.
+      block: The tensors' bytes, a writable buffer at an aligned address.
+
+    Raises:
+      ValueError: The parts contradict each other.
+    """
+    try:
+        return _decode(prefix, bytes(header), block)
+    except (struct.error, TypeError, KeyError) as error:
+        raise ValueError(f"A message's header cannot be read: {error}") from error
+
+
+def _decode(prefix: Prefix, header: bytes, block: Any) -> Message:
+    key, length = struct.unpack_from("<qI", header)
+    at = 12 + length
+    text = header[12:at]
+    if len(text) != length:
+        raise ValueError("A message's header ends early.")
+    data = np.frombuffer(block, np.uint8)
+    tensors: list[Any] = []
+    start = 0
+    for _ in range(prefix.count):
+        number, rank, dead = _TENSOR.unpack_from(header, at)
+        at += _TENSOR.size
+        if dead:
+            tensors.append(DEAD)
+            continue
+        shape = struct.unpack_from(f"<{rank}Q", header, at)
+        at += 8 * rank
+        dtype = dtypes.as_dtype(number)
+        count = math.prod(shape)
+        if dtype.name == "string":
+            (size,) = struct.unpack_from("<Q", header, at)
+            at += 8
+        else:
+            size = count * np.dtype(dtype.as_numpy_dtype).itemsize
+        if size:
+            start += -start % ALIGNMENT
+        if start + size > len(data):
+            raise ValueError(f"A message's tensors need more than its {len(data)} bytes.")
+        part = data[start : start + size]
+        start += size
+        if dtype.name == "string":
+            tensors.append(_decode_strings(part, count).reshape(shape))
+        else:
+            tensors.append(part.view(dtype.as_numpy_dtype).reshape(shape))
+    return Message(prefix.kind, prefix.step, key, text, tensors)
+
+
+def _decode_strings(data: Any, count: int) -> Any:
+    if len(data) < 8 * count:
+        raise ValueError("A string tensor ends early.")
+    lengths = data[: 8 * count].view("<u8")
+    raw = data[8 * count :].tobytes()
+    ends = np.cumsum(lengths).tolist()
+    if (ends[-1] if count else 0) != len(raw) or np.any(lengths > len(raw)):
+        raise ValueError("The lengths of a string tensor do not fit its bytes.")
+    strings = np.empty(count, object)
+    start = 0
+    for i, end in enumerate(ends):
+        strings[i] = raw[start:end]
+        start = end
+    return strings
+
+
+def aligned_buffer(size: int) -> Any:
+    """A writable memoryview of `size` bytes that begins at a multiple of ALIGNMENT."""
+    raw = np.empty(size + ALIGNMENT, np.uint8)
+    offset = -raw.ctypes.data % ALIGNMENT
+    return memoryview(raw[offset : offset + size])  # type: ignore[arg-type]

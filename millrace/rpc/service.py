@@ -1,0 +1,293 @@
+"""gRPC servers and stubs for TensorFlow's two services and Millrace's own.
+
+Services are objects with a method a remote method (``CreateSession`` is ``create_session``) that
+take a request message and return a response message. What they raise becomes a gRPC status with
+TensorFlow's code.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import grpc
+
+from millrace.core import errors
+from millrace.platform import logging
+from millrace.rpc.grpc_channel import GrpcChannel
+from millrace.rpc.messages import MASTER_METHODS, WORKER_METHODS
+
+MASTER = "tensorflow.MasterService"
+WORKER = "tensorflow.WorkerService"
+PEER = "millrace.PeerService"
+_NO_LIMIT = -1
+_OPTIONS = (
+    ("grpc.max_send_message_length", _NO_LIMIT),
+    ("grpc.max_receive_message_length", _NO_LIMIT),
+    ("grpc.so_reuseport", 0),
+)
+_STATUS_BY_CODE = {status.value[0]: status for status in grpc.StatusCode}
+#: gRPC refuses a larger trailer; what is longer is cut in the middle.
+_MAX_DETAILS = 4096
+
+
+def method_name(remote: str) -> str:
+    """``create_session`` for ``CreateSession``."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", remote).lower()
+
+
+class CachedThreads(concurrent.futures.Executor):
+    """Runs every task at once: in an idle thread, or in a new one.
+
+    A step that waits holds its thread; however many wait, one more is never refused.
+    """
+
+    def __init__(self, name: str, idle_seconds: float = 10.0) -> None:
+        self._name = name
+        self._idle_seconds = idle_seconds
+        self._lock = threading.Lock()
+        self._has_task = threading.Condition(self._lock)
+        self._tasks: list[tuple[concurrent.futures.Future[Any], Callable[[], Any]]] = []
+        self._idle = 0
+        self._closed = False
+
+    def submit(
+        self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any
+    ) -> concurrent.futures.Future[Any]:
+        """Runs ``fn(*args, **kwargs)`` soon."""
+        future: concurrent.futures.Future[Any] = concurrent.futures.Future()
+        with self._lock:
+            if self._closed:
+                raise RuntimeError("cannot run a task: the server has stopped")
+            self._tasks.append((future, lambda: fn(*args, **kwargs)))
+            if self._idle >= len(self._tasks):
+                self._has_task.notify()
+                return future
+        threading.Thread(target=self._work, name=self._name, daemon=True).start()
+        return future
+
+    def _work(self) -> None:
+        while True:
+            with self._lock:
+                if not self._tasks:
+                    self._idle += 1
+                    self._has_task.wait(self._idle_seconds)
+                    self._idle -= 1
+                if not self._tasks:
+                    return
+                future, call = self._tasks.pop(0)
+            try:
+                result = call()
+            except BaseException as error:
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+            del future, call
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Takes no more tasks; idle threads end."""
+        with self._lock:
+            self._closed = True
+            self._has_task.notify_all()
+
+
+class RpcServer:
+    """A gRPC server with the services of one task."""
+
+    def __init__(self, threads: concurrent.futures.Executor) -> None:
+        self._server = grpc.server(threads, options=_OPTIONS)
+
+    def add(self, name: str, methods: Mapping[str, tuple[Any, Any]], service: Any) -> None:
+        """Serves the methods of one service."""
+        handlers = {
+            remote: grpc.unary_unary_rpc_method_handler(
+                _guarded(getattr(service, method_name(remote)), f"{name}/{remote}"),
+                request_deserializer=request.FromString,
+                response_serializer=response.SerializeToString,
+            )
+            for remote, (request, response) in methods.items()
+        }
+        self._server.add_generic_rpc_handlers(
+            (grpc.method_handlers_generic_handler(name, handlers),)
+        )
+
+    def add_services(self, master: Any, worker: Any) -> None:
+        """Serves TensorFlow's master and worker services."""
+        self.add(MASTER, MASTER_METHODS, master)
+        self.add(WORKER, WORKER_METHODS, worker)
+
+    def add_peer(
+        self,
+        meet: Callable[[bytes], bytes],
+        accept: Callable[[bytes], GrpcChannel | None],
+    ) -> None:
+        """Serves Millrace's own service.
+
+        Args:
+          meet: Answers a greeting.
+          accept: Makes a channel for a stream that begins with the given ticket, or refuses.
+        """
+
+        def exchange(pieces: Iterator[bytes], context: Any) -> Iterator[bytes]:
+            channel = accept(next(pieces, b""))
+            if channel is None:
+                context.abort(grpc.StatusCode.UNAUTHENTICATED, "The ticket is not valid.")
+                return
+            context.add_callback(lambda: channel.close("The other task is gone"))
+            channel.start(pieces, context.cancel)
+            yield from channel.outgoing()
+
+        self._server.add_generic_rpc_handlers(
+            (
+                grpc.method_handlers_generic_handler(
+                    PEER,
+                    {
+                        "Meet": grpc.unary_unary_rpc_method_handler(_guarded(meet, f"{PEER}/Meet")),
+                        "Exchange": grpc.stream_stream_rpc_method_handler(exchange),
+                    },
+                ),
+            )
+        )
+
+    def bind(self, address: str) -> int:
+        """Listens at ``host:port``; the port (the one chosen, for port 0).
+
+        Raises:
+          UnknownError: The port is taken, or the host is not one of this machine's.
+        """
+        try:
+            return int(self._server.add_insecure_port(address))
+        except RuntimeError as error:
+            raise errors.UnknownError(
+                None,
+                None,
+                f"Could not start gRPC server: cannot listen at {address}. Another process may "
+                "have the port (choose another, or 0 for any), or the host is not an address of "
+                "this machine.",
+            ) from error
+
+    def start(self) -> None:
+        """Begins to serve."""
+        self._server.start()
+
+    def stop(self, grace: float = 0.0) -> None:
+        """Ends all calls and frees the port."""
+        self._server.stop(grace).wait()
+
+
+def _guarded(call: Callable[[Any], Any], name: str) -> Callable[[Any, Any], Any]:
+    def handle(request: Any, context: Any) -> Any:
+        try:
+            return call(request)
+        except errors.OpError as error:
+            code, details = error.error_code, error.message
+        except (ValueError, TypeError) as error:
+            code, details = errors.INVALID_ARGUMENT, f"{type(error).__name__}: {error}"
+        except Exception as error:
+            logging.error("%s failed", name, exc_info=True)
+            code, details = errors.INTERNAL, f"{type(error).__name__}: {error}"
+        context.abort(_STATUS_BY_CODE.get(code, grpc.StatusCode.UNKNOWN), shorten(details))
+
+    return handle
+
+
+def shorten(text: str, limit: int = _MAX_DETAILS) -> str:
+    """The text, cut in the middle when it is longer than `limit`."""
+    if len(text) <= limit:
+        return text
+    half = limit // 2 - 10
+    return f"{text[:half]}\n[...]\n{text[-half:]}"
+
+
+class Stub:
+    """Calls the methods of a remote service: ``stub.create_session(request)``."""
+
+    def __init__(self, connection: Connection, name: str, methods: Mapping[str, Any]) -> None:
+        self._connection = connection
+        self._calls = {
+            method_name(remote): connection.grpc_channel.unary_unary(
+                f"/{name}/{remote}",
+                request_serializer=request.SerializeToString,
+                response_deserializer=response.FromString,
+            )
+            for remote, (request, response) in methods.items()
+        }
+
+    def __getattr__(self, method: str) -> Callable[..., Any]:
+        call = self._calls[method]
+
+        def invoke(request: Any, timeout: float | None = None, wait_for_ready: bool = False) -> Any:
+            try:
+                return call(request, timeout=timeout, wait_for_ready=wait_for_ready)
+            except grpc.RpcError as error:
+                raise self._connection.error_of(error) from None
+            except ValueError as error:  # gRPC's answer to a closed channel
+                raise errors.CancelledError(None, None, str(error)) from None
+
+        return invoke
+
+
+class Connection:
+    """A gRPC connection to a server."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        # Each connection is its own: otherwise one's backing off would delay another's start.
+        options = (*_OPTIONS[:2], ("grpc.use_local_subchannel_pool", 1))
+        self.grpc_channel = grpc.insecure_channel(address, options=options)
+
+    def master(self) -> Stub:
+        """The server's master service."""
+        return Stub(self, MASTER, MASTER_METHODS)
+
+    def worker(self) -> Stub:
+        """The server's worker service."""
+        return Stub(self, WORKER, WORKER_METHODS)
+
+    def meet(self, greeting: bytes, timeout: float) -> bytes:
+        """Greets the server as a peer; its answer."""
+        try:
+            answer: bytes = self.grpc_channel.unary_unary(f"/{PEER}/Meet")(
+                greeting, timeout=timeout
+            )
+            return answer
+        except grpc.RpcError as error:
+            raise self.error_of(error) from None
+
+    def open_stream(self, ticket: bytes, channel: GrpcChannel) -> None:
+        """Makes `channel` one end of a stream to the server."""
+
+        def pieces() -> Iterator[bytes]:
+            yield ticket
+            yield from channel.outgoing()
+
+        stream = self.grpc_channel.stream_stream(f"/{PEER}/Exchange")(pieces())
+        channel.start(stream, stream.cancel)
+
+    def wait_until_ready(self, timeout: float) -> None:
+        """Waits until the server answers.
+
+        Raises:
+          DeadlineExceededError: It does not within `timeout` seconds.
+        """
+        try:
+            grpc.channel_ready_future(self.grpc_channel).result(timeout)
+        except grpc.FutureTimeoutError:
+            raise errors.DeadlineExceededError(
+                None, None, f"{self.address} does not answer."
+            ) from None
+
+    def error_of(self, error: Any) -> errors.OpError:
+        """A gRPC failure as TensorFlow's exception."""
+        code = error.code().value[0]
+        details = error.details() or ""
+        if code == errors.UNAVAILABLE and self.address not in details:
+            details = f"{details} (asked: {self.address})"
+        return errors.error_from_code(code, details)
+
+    def close(self) -> None:
+        """Closes the connection; calls that are under way fail."""
+        self.grpc_channel.close()

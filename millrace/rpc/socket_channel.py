@@ -1,0 +1,220 @@
+"""The fast data plane: messages over a plain stream socket.
+
+A message is written with one scatter call straight from the arrays that it holds, and read
+straight into aligned memory. When the socket's buffer is full, what is left is written by a
+thread of its own, so that a task that handles messages never waits for the other side to read:
+two tasks that send each other large tensors at the same time would wait for each other for ever.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import socket
+import threading
+from typing import Any
+
+from millrace.rpc.channel import Channel, Handler, start_thread
+from millrace.rpc.message import (
+    PREFIX_BYTES,
+    Message,
+    Prefix,
+    aligned_buffer,
+    decode,
+    encode,
+)
+
+_MAX_BUFFERS = 512  # of one call; the system's limit is 1024
+_SOCKET_BUFFER = 4 << 20
+#: A message must not be larger: it would be a mistake, or an attack.
+MAX_MESSAGE_BYTES = 1 << 40
+
+
+class SocketChannel(Channel):
+    """One end of a connected socket; call `start` to begin reading."""
+
+    def __init__(
+        self, connection: Any, handler: Handler, peer: str = "", incarnation: int = 0
+    ) -> None:
+        super().__init__(handler, peer, incarnation)
+        self._socket = connection
+        _tune(connection)
+        self._lock = threading.Lock()
+        self._has_room = threading.Condition(self._lock)
+        #: Buffers that did not fit into the socket's; the writer thread empties it.
+        self._outbox: collections.deque[memoryview] = collections.deque()
+        self._writer: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begins to read."""
+        start_thread(self._read, f"millrace from {self.peer}")
+
+    # -- Writing ---------------------------------------------------------------------------
+
+    def _send(self, message: Message) -> None:
+        buffers = [memoryview(part).cast("B") for part in encode(message)]
+        self.traffic.bytes_sent += sum(len(part) for part in buffers)
+        with self._lock:
+            if self._outbox:
+                self._outbox.extend(buffers)
+                return
+            try:
+                left = self._write_some(buffers)
+            except OSError as error:
+                failure: OSError | None = error
+            else:
+                failure = None
+                if left:
+                    self._outbox.extend(left)
+                    if self._writer is None:
+                        self._writer = start_thread(self._drain, f"millrace to {self.peer}")
+                    self._has_room.notify()
+        if failure is not None:
+            self._end(f"The connection broke ({failure})")
+            assert self._closed is not None
+            raise self._closed
+
+    def _write_some(self, buffers: list[memoryview]) -> list[memoryview]:
+        """Writes what fits without waiting; returns the rest."""
+        first = 0
+        while first < len(buffers):
+            part = buffers[first : first + _MAX_BUFFERS]
+            try:
+                sent = self._socket.sendmsg(part, [], socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+            except (BlockingIOError, InterruptedError):
+                return buffers[first:]
+            for buffer in part:
+                if sent < len(buffer):
+                    rest = buffers[first:]
+                    rest[0] = buffer[sent:]
+                    buffers, first = rest, 0
+                    break
+                sent -= len(buffer)
+                first += 1
+        return []
+
+    def _drain(self) -> None:
+        while True:
+            with self._lock:
+                while not self._outbox and self._closed is None:
+                    self._has_room.wait()
+                if self._closed is not None:
+                    self._outbox.clear()
+                    return
+                buffer = self._outbox[0]
+            try:
+                self._socket.sendall(buffer)
+            except OSError as error:
+                self._end(f"The connection broke ({error})")
+                return
+            with self._lock:
+                if self._outbox:
+                    self._outbox.popleft()
+
+    # -- Reading ---------------------------------------------------------------------------
+
+    def _read(self) -> None:
+        prefix_bytes = bytearray(PREFIX_BYTES)
+        view = memoryview(prefix_bytes)
+        reason = "The connection was closed by the other task"
+        try:
+            while self._fill(view):
+                prefix = Prefix(prefix_bytes)
+                if prefix.block_bytes > MAX_MESSAGE_BYTES:
+                    raise ValueError(f"A message of {prefix.block_bytes} bytes is too large.")
+                header = memoryview(bytearray(prefix.header_bytes))
+                block = aligned_buffer(prefix.block_bytes)
+                if not self._fill(header) or not self._fill(block):
+                    break
+                self.traffic.bytes_received += (
+                    PREFIX_BYTES + prefix.header_bytes + prefix.block_bytes
+                )
+                self._received(decode(prefix, header, block))
+                block = header = memoryview(b"")
+        except OSError as error:
+            reason = f"The connection broke ({error})"
+        except (ValueError, MemoryError) as error:
+            reason = f"The other task sent what is no message: {error}"
+        self._end(reason)
+
+    def _fill(self, view: memoryview) -> bool:
+        """Reads exactly as many bytes as fit; False at the end of the stream."""
+        at = 0
+        while at < len(view):
+            count = self._socket.recv_into(view[at:])
+            if not count:
+                return False
+            at += count
+        return True
+
+    def _release(self) -> None:
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        with contextlib.suppress(OSError):
+            self._socket.close()
+        with self._lock:
+            self._has_room.notify_all()
+
+
+def _tune(connection: Any) -> None:
+    for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+        connection.setsockopt(socket.SOL_SOCKET, option, _SOCKET_BUFFER)
+    if connection.family != socket.AF_UNIX:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+class SocketListener:
+    """Accepts connections and makes channels of those that begin with a valid ticket.
+
+    A connection first sends a ticket of `TICKET_BYTES`, which the dialing task was given over
+    gRPC: who cannot speak with the gRPC port of a server cannot speak with this one either.
+    """
+
+    def __init__(self, host: str, on_connection: Any) -> None:
+        self._on_connection = on_connection
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._socket = socket.create_server((host, 0), family=family, backlog=256)
+        self.port: int = self._socket.getsockname()[1]
+        self._closed = False
+        start_thread(self._accept, "millrace accepts")
+
+    def _accept(self) -> None:
+        while not self._closed:
+            try:
+                connection, _ = self._socket.accept()
+            except OSError:
+                return
+            start_thread(self._greet, "millrace greets", connection)
+
+    def _greet(self, connection: Any) -> None:
+        try:
+            connection.settimeout(10)
+            ticket = connection.recv(TICKET_BYTES, socket.MSG_WAITALL)
+            connection.settimeout(None)
+            accepted = len(ticket) == TICKET_BYTES and self._on_connection(ticket, connection)
+        except OSError:
+            accepted = False
+        if not accepted:
+            connection.close()
+
+    def close(self) -> None:
+        """Stops accepting."""
+        self._closed = True
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+
+
+TICKET_BYTES = 32
+
+
+def dial(address: tuple[str, int], ticket: bytes, timeout: float) -> Any:
+    """A connected socket on which the ticket was sent.
+
+    Raises:
+      OSError: Nobody answers there.
+    """
+    connection = socket.create_connection(address, timeout=timeout)
+    connection.sendall(ticket)
+    connection.settimeout(None)
+    return connection

@@ -1,0 +1,38 @@
+"""Saying what is waited for when a wait lasts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from millrace.platform import logging
+
+#: A wait is silent for this long, then says so, and again after every further interval.
+FIRST_SECONDS = 5.0
+INTERVAL_SECONDS = 10.0
+
+
+class Patience:
+    """One wait: when it has to speak next, and the words."""
+
+    def __init__(self, what: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._what = what
+        self._clock = clock
+        self.restart()
+
+    def restart(self) -> None:
+        """Something happened: the wait begins anew."""
+        self._since = self._clock()
+        self._next = self._since + FIRST_SECONDS
+
+    def seconds_left(self) -> float:
+        """How long to wait at most before `tell` has something to say."""
+        return max(0.0, self._next - self._clock())
+
+    def tell(self, waits_for: Callable[[], str]) -> None:
+        """Says what is waited for, if it is time to."""
+        now = self._clock()
+        if now < self._next:
+            return
+        self._next = now + INTERVAL_SECONDS
+        logging.warning("%s %.0f s for %s", self._what, now - self._since, waits_for())

@@ -1,0 +1,658 @@
+"""The master of a task: sessions that run steps over the whole cluster.
+
+A session is a `client.backend.Backend`: a client in the same process uses it directly, a remote
+one through `MasterService`. A step is one message to every task that takes part, and one back;
+values go between the tasks themselves.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tensorboard.compat.proto import step_stats_pb2
+
+from millrace.core import errors
+from millrace.core.cluster_spec import ClusterSpec
+from millrace.core.device_spec import DeviceSpec
+from millrace.graph.graph import Graph
+from millrace.graph.operation import Operation
+from millrace.graph.tensor import Tensor
+from millrace.passes.partition import Part, partition
+from millrace.passes.place import Placer
+from millrace.passes.program_def import to_graph_def
+from millrace.passes.prune import prune
+from millrace.platform import logging
+from millrace.rpc import messages
+from millrace.rpc.message import Kind, Message
+from millrace.runtime import executor
+from millrace.runtime.patience import Patience
+from millrace.runtime.plan import host_value
+from millrace.runtime.step import Step
+from millrace.runtime.step_stats import fill_metadata, fill_partition_graphs
+from millrace.server.peers import Peers
+from millrace.server.worker import RegisteredGraph, Worker, WorkerSession, as_op_error
+
+_NO_TRACE = 0
+#: Bits of the number that comes with the handle of a part to run.
+TRACE = 1
+#: How long a failed step waits for the other tasks to say that they have stopped.
+_FAREWELL_SECONDS = 2.0
+_STATUS_SECONDS = 5.0
+
+
+def task_of(device: str) -> str:
+    """The task's part of a full device name."""
+    return device.partition("/device:")[0]
+
+
+class RemotePart:
+    """A part of a step that another task runs."""
+
+    __slots__ = ("address", "graph", "part")
+
+    def __init__(self, part: Part, address: str, graph: int) -> None:
+        self.part = part
+        self.address = address
+        self.graph = graph
+
+
+class PreparedStep:
+    """A step, split and registered: ready to be run many times."""
+
+    def __init__(
+        self, local: Part, graph: RegisteredGraph, remote: list[RemotePart], fetches: int
+    ) -> None:
+        self.local = local
+        self.graph = graph
+        self.remote = remote
+        self.fetches = fetches
+
+
+class _Gathering:
+    """What a step's master has heard from the other tasks."""
+
+    def __init__(self, number: int, waiting: dict[str, str]) -> None:
+        self.number = number
+        #: Tasks that have not answered, by address.
+        self.waiting = waiting
+        self.answers: dict[str, Message] = {}
+        self.error: errors.OpError | None = None
+        self.condition = threading.Condition()
+        #: Called with the first error.
+        self.on_error: Callable[[errors.OpError], None] = lambda error: None
+
+    def answer(self, address: str, message: Message | None, error: errors.OpError | None) -> None:
+        with self.condition:
+            if self.waiting.pop(address, None) is None:
+                return
+            if message is not None:
+                self.answers[address] = message
+            first = error is not None and self.error is None
+            if first:
+                self.error = error
+            self.condition.notify_all()
+        if first:
+            assert error is not None
+            self.on_error(error)
+
+    def fail(self, error: errors.OpError) -> bool:
+        """Notes the cause of the failure; False when another was there before."""
+        with self.condition:
+            if self.error is not None:
+                return False
+            self.error = error
+            return True
+
+    def wait(self, deadline: float | None, patience: Patience | None) -> bool:
+        """Waits for all answers or an error; False when the deadline has passed."""
+        with self.condition:
+            while self.waiting and (self.error is None or patience is None):
+                timeout = patience.seconds_left() if patience is not None else 1.0
+                if deadline is not None:
+                    left = deadline - time.monotonic()
+                    if left <= 0:
+                        return False
+                    timeout = min(timeout, left)
+                self.condition.wait(timeout)
+                if patience is not None and self.waiting:
+                    patience.tell(lambda: ", ".join(self.waiting.values()))
+        return True
+
+
+class Master:
+    """All sessions of one task's master."""
+
+    def __init__(
+        self,
+        worker: Worker,
+        peers: Peers,
+        cluster: ClusterSpec,
+        devices: Callable[[], list[Any]],
+        default_config: Any,
+    ) -> None:
+        self.worker = worker
+        self.peers = peers
+        self.cluster = cluster
+        self.devices = devices
+        self.default_config = default_config
+        self._lock = threading.Lock()
+        self._gatherings: dict[int, _Gathering] = {}
+        self.sessions: dict[str, MasterSession] = {}
+
+    def create_session(self, graph: Graph, config: Any, target: str = "") -> MasterSession:
+        """A new session; waits until the tasks that it may use are there."""
+        session = MasterSession(self, graph, config, target)
+        with self._lock:
+            self.sessions[session.handle] = session
+        return session
+
+    def session(self, handle: str) -> MasterSession:
+        """The session of that name.
+
+        Raises:
+          AbortedError: There is none.
+        """
+        found = self.sessions.get(handle)
+        if found is None:
+            raise errors.AbortedError(
+                None,
+                None,
+                f"Session {handle} is not found. Possibly, this master has restarted, or the "
+                "session was closed or reset.",
+            )
+        return found
+
+    def reset(self, containers: Sequence[str], filters: Sequence[str]) -> None:
+        """Closes all sessions and drops resource containers on all tasks (or filtered ones)."""
+        for session in list(self.sessions.values()):
+            session.close()
+        request = messages.CleanupAllRequest(container=containers)
+        for task, address in filtered_tasks(self.cluster, filters).items():
+            if task == self.worker.task:
+                self.worker.clear(containers)
+            else:
+                stub = self.peers.connection(address).worker()
+                stub.cleanup_all(request, timeout=_STATUS_SECONDS)
+
+    # -- Answers ---------------------------------------------------------------------------
+
+    def gather(self, number: int, waiting: dict[str, str]) -> _Gathering:
+        """Expects answers about a step."""
+        gathering = self._gatherings[number] = _Gathering(number, waiting)
+        return gathering
+
+    def forget(self, number: int) -> None:
+        """Expects no more answers about a step."""
+        self._gatherings.pop(number, None)
+
+    def on_done(self, address: str, message: Message) -> None:
+        """A task says that its part of a step is over."""
+        gathering = self._gatherings.get(message.step)
+        if gathering is None:
+            return
+        error = None
+        if message.key:
+            error = errors.error_from_code(message.key, message.text.decode(errors="replace"))
+        gathering.answer(address, message, error)
+
+    def lost(self, address: str, error: errors.OpError) -> None:
+        """A task is gone."""
+        for gathering in list(self._gatherings.values()):
+            gathering.answer(address, None, error)
+
+    def close(self) -> None:
+        """Closes all sessions."""
+        for session in list(self.sessions.values()):
+            session.close()
+
+
+def filtered_tasks(cluster: ClusterSpec, filters: Sequence[str]) -> dict[str, str]:
+    """Task name to address of all tasks, or of those that one of the filters names."""
+    specs = [DeviceSpec.from_string(text) for text in filters]
+    found: dict[str, str] = {}
+    for job in sorted(cluster.jobs):
+        for index in cluster.task_indices(job):
+            if not specs or any(
+                spec.job in (None, job) and spec.task in (None, index) for spec in specs
+            ):
+                found[task_name(job, index)] = cluster.task_address(job, index)
+    return found
+
+
+def task_name(job: str, index: int) -> str:
+    """``/job:ps/replica:0/task:0``."""
+    return f"/job:{job}/replica:0/task:{index}"
+
+
+class MasterSession:
+    """One session: a graph, the tasks that it may use, and the steps that it runs."""
+
+    def __init__(self, master: Master, graph: Graph, config: Any, target: str = "") -> None:
+        self.handle = secrets.token_hex(8)
+        self.graph = graph
+        self._master = master
+        self._worker = master.worker
+        self._config = config
+        self._lock = threading.Lock()
+        self._steps: set[int] = set()
+        self._closed = False
+        self._home, tasks = self._choose_tasks(target)
+        self._addresses = tasks
+        self._devices = self._meet(tasks)
+        self._placer = Placer(
+            [device.name for device in self._devices],
+            allow_soft_placement=config.allow_soft_placement,
+            log=config.log_device_placement,
+        )
+        self._state = self._open_everywhere()
+
+    # -- Opening ---------------------------------------------------------------------------
+
+    def _choose_tasks(self, target: str) -> tuple[str, dict[str, str]]:
+        master, config = self._master, self._config
+        me = self._worker.task
+        if config.HasField("cluster_def") and config.cluster_def.job:
+            tasks = filtered_tasks(ClusterSpec(config.cluster_def), config.device_filters)
+            address = target.removeprefix("grpc://") or master.peers.me.address
+            for task, place in tasks.items():
+                if place in (address, master.peers.me.address):
+                    return task, tasks
+            raise errors.InvalidArgumentError(
+                None,
+                None,
+                f"The cluster_def of the session's config does not have the task at {address} "
+                f"that the session connects to; it has {tasks}.",
+            )
+        tasks = filtered_tasks(master.cluster, config.device_filters)
+        tasks.setdefault(me, master.peers.me.address)
+        return me, tasks
+
+    def _meet(self, tasks: dict[str, str]) -> list[Any]:
+        """The devices of all tasks, those of this one first."""
+        found: dict[str, list[Any]] = {}
+        failures: dict[str, errors.OpError] = {}
+        mine = self._master.peers.me.address
+
+        def ask(task: str, address: str) -> None:
+            patience = Patience("CreateSession has waited")
+            while not self._closed:
+                try:
+                    stub = self._master.peers.connection(address).worker()
+                    timeout = max(0.1, patience.seconds_left())
+                    request = messages.GetStatusRequest()
+                    answer = stub.get_status(request, timeout=timeout, wait_for_ready=True)
+                except (errors.DeadlineExceededError, errors.UnavailableError) as error:
+                    if self._closed or "has stopped" in error.message:
+                        failures[task] = error
+                        return
+                    patience.tell(
+                        lambda: (
+                            f"{task} at {address}: check that its process runs and that the "
+                            "address is right (device_filters leave tasks out)"
+                        )
+                    )
+                except errors.OpError as error:
+                    failures[task] = error
+                    return
+                else:
+                    found[task] = list(answer.device_attributes)
+                    return
+
+        found[self._home] = self._master.devices()
+        threads = [
+            threading.Thread(target=ask, args=item, daemon=True)
+            for item in tasks.items()
+            if item[1] != mine
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if failures:
+            raise next(iter(failures.values()))
+        devices: list[Any] = []
+        for task in [self._home, *(t for t in tasks if t != self._home)]:
+            for device in found[task]:
+                copy = messages.DeviceAttributes()
+                copy.CopyFrom(device)
+                # A session's own cluster may know the task by another name than its server does.
+                copy.name = task + device.name[len(task_of(device.name)) :]
+                devices.append(copy)
+        return devices
+
+    def _open_everywhere(self) -> WorkerSession:
+        config, me = self._config, self._master.peers.me
+        isolated = config.isolate_session_state
+        for task, address in self._addresses.items():
+            if task == self._home:
+                continue
+            request = messages.CreateWorkerSessionRequest(
+                session_handle=self.handle,
+                isolate_session_state=isolated,
+                master_task=me.address,
+            )
+            job = DeviceSpec.from_string(task)
+            request.server_def.job_name = job.job
+            request.server_def.task_index = job.task
+            cluster: dict[str, dict[int, str]] = {}
+            for name, place in self._addresses.items():
+                spec = DeviceSpec.from_string(name)
+                assert spec.job is not None and spec.task is not None
+                cluster.setdefault(spec.job, {})[spec.task] = place
+            request.server_def.cluster.CopyFrom(ClusterSpec(cluster).as_cluster_def())
+            stub = self._master.peers.connection(address).worker()
+            stub.create_worker_session(request, timeout=_STATUS_SECONDS)
+        return self._worker.create_session(self.handle, me.address, self._addresses, isolated)
+
+    # -- Preparing -------------------------------------------------------------------------
+
+    def prepare(
+        self, fetches: Sequence[Tensor], targets: Sequence[Operation], feeds: Sequence[Tensor]
+    ) -> PreparedStep:
+        """Prunes, places, partitions, and registers each part with its task."""
+        return self._prepare(fetches, targets, feeds)
+
+    def _prepare(
+        self,
+        fetches: Sequence[Tensor],
+        targets: Sequence[Operation],
+        feeds: Sequence[Tensor],
+        partial: bool = False,
+    ) -> PreparedStep:
+        self._check_open()
+        program = prune(fetches, targets, feeds)
+        self._placer.place(program.nodes)
+        parts = partition(program, task_of, self._home, ends_at_home=partial)
+        local = parts.pop(self._home)
+        remote = [self._register(part) for part in parts.values()]
+        graph = self._worker.register(self._state, local.program, late=partial)
+        prepared = PreparedStep(local, graph, remote, len(fetches))
+        weakref.finalize(prepared, self._deregister, graph.number, list(remote)).atexit = False
+        return prepared
+
+    def _register(self, part: Part) -> RemotePart:
+        address = self._addresses[part.task]
+        request = messages.RegisterGraphRequest(
+            session_handle=self.handle,
+            graph_def=to_graph_def(part.program),
+            create_worker_session_called=True,
+        )
+        response = self._master.peers.connection(address).worker().register_graph(request)
+        return RemotePart(part, address, int(response.graph_handle))
+
+    def _deregister(self, local: int, remote: list[RemotePart]) -> None:
+        self._worker.deregister(local)
+        if self._closed:
+            return  # The tasks were told to forget the whole session.
+        for part in remote:
+            request = messages.DeregisterGraphRequest(
+                session_handle=self.handle, graph_handle=str(part.graph)
+            )
+            try:
+                stub = self._master.peers.connection(part.address).worker()
+                stub.deregister_graph(request, timeout=_STATUS_SECONDS)
+            except errors.OpError:
+                continue  # A task that is gone has forgotten it.
+
+    # -- Running ---------------------------------------------------------------------------
+
+    def run(
+        self, prepared: PreparedStep, values: Sequence[Any], options: Any, run_metadata: Any
+    ) -> list[Any]:
+        """Runs one step; this task's part in the calling thread."""
+        timeout = self._config.operation_timeout_in_ms
+        trace = False
+        if options is not None:
+            timeout = options.timeout_in_ms or timeout
+            trace = options.trace_level > _NO_TRACE and run_metadata is not None
+        number = secrets.randbits(62) or 1
+        step = Step(
+            self._state.state,
+            executor.run_values,
+            trace=trace,
+            timeout=timeout / 1000 if timeout > 0 else None,
+        )
+        local, plan = prepared.local, prepared.graph.plan
+        self._begin(prepared, number, step)
+        try:
+            feeds = [values[i] for i in local.arguments]
+            if not prepared.remote:
+                results = executor.run(plan, step, feeds)
+                answers: dict[str, Message] = {}
+            else:
+                results, answers = self._run_everywhere(prepared, number, step, feeds, values)
+        finally:
+            self._end(number)
+        found: list[Any] = [None] * prepared.fetches
+        for i, value in zip(local.results, results, strict=True):
+            found[i] = value
+        for remote in prepared.remote:
+            tensors = answers[remote.address].tensors
+            for i, value in zip(remote.part.results, tensors, strict=False):
+                found[i] = value if value.ndim else value[()]
+        if run_metadata is not None:
+            run_metadata.Clear()
+            if trace:
+                fill_metadata(run_metadata, step)
+                _add_remote_stats(run_metadata, answers.values())
+            if options is not None and options.output_partition_graphs:
+                self._fill_partition_graphs(run_metadata, prepared)
+        return found
+
+    def _run_everywhere(
+        self,
+        prepared: PreparedStep,
+        number: int,
+        step: Step,
+        feeds: Sequence[Any],
+        values: Sequence[Any],
+    ) -> tuple[list[Any], dict[str, Message]]:
+        gathering = self._start_remote(prepared, number, step, values)
+        try:
+            results: list[Any] = []
+            try:
+                results = executor.run(prepared.graph.plan, step, feeds)
+            except Exception as error:
+                gathering.fail(as_op_error(error))
+            if gathering.error is None and not gathering.wait(
+                step.deadline, Patience("A step has waited")
+            ):
+                names = ", ".join(gathering.waiting.values())
+                gathering.fail(
+                    errors.DeadlineExceededError(None, None, f"Timed out waiting for {names}")
+                )
+            if gathering.error is not None:
+                self._abandon(prepared, number, gathering)
+                raise gathering.error
+        finally:
+            self._master.forget(number)
+        return results, gathering.answers
+
+    def _start_remote(
+        self, prepared: PreparedStep, number: int, step: Step, values: Sequence[Any]
+    ) -> _Gathering:
+        """Asks the other tasks to run their parts."""
+        waiting = {r.address: r.part.task for r in prepared.remote}
+        gathering = self._master.gather(number, waiting)
+
+        def on_error(error: errors.OpError) -> None:
+            step.cancellation.cancel(error)
+            self._worker.mailbox.end(number, error)
+
+        gathering.on_error = on_error
+        flags = TRACE if step.events is not None else 0
+        for remote in prepared.remote:
+            tensors = [values[i] for i in remote.part.arguments]
+            message = Message(Kind.RUN, number, remote.graph, text=bytes([flags]), tensors=tensors)
+            try:
+                self._master.peers.post(remote.address, message)
+            except errors.OpError as error:
+                gathering.answer(remote.address, None, error)
+        return gathering
+
+    def _abandon(self, prepared: PreparedStep, number: int, gathering: _Gathering) -> None:
+        """Tells the other tasks that the step has failed, and gives them a moment to stop."""
+        error = gathering.error
+        assert error is not None
+        self._worker.cancel(number, error)
+        text = error.message.encode()[:4096]
+        for remote in prepared.remote:
+            if remote.address in gathering.waiting:
+                message = Message(Kind.CANCEL, number, error.error_code, text)
+                try:
+                    self._master.peers.post(remote.address, message)
+                except errors.OpError as failure:
+                    gathering.answer(remote.address, None, failure)
+        gathering.wait(time.monotonic() + _FAREWELL_SECONDS, None)
+
+    def _begin(self, prepared: PreparedStep, number: int, step: Step) -> None:
+        with self._lock:
+            self._check_open()
+            self._steps.add(number)
+        self._worker.begin(prepared.graph, number, step, self._master.peers.me.address)
+
+    def _end(self, number: int) -> None:
+        self._steps.discard(number)
+        self._worker.end(number)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise errors.CancelledError(None, None, "Session has been closed.")
+
+    def _fill_partition_graphs(self, run_metadata: Any, prepared: PreparedStep) -> None:
+        graph = prepared.graph
+        fill_partition_graphs(run_metadata, graph.nodes, graph.arguments)
+        for remote in prepared.remote:
+            run_metadata.partition_graphs.add().CopyFrom(to_graph_def(remote.part.program))
+
+    # -- Partial runs ----------------------------------------------------------------------
+
+    def partial_run_setup(
+        self, fetches: Sequence[Tensor], targets: Sequence[Operation], feeds: Sequence[Tensor]
+    ) -> Any:
+        """Starts a step whose feeds arrive in parts, here; other tasks get theirs from here."""
+        prepared = self._prepare(fetches, targets, feeds, partial=True)
+        number = secrets.randbits(62) or 1
+        step = Step(self._state.state, executor.run_values)
+        self._begin(prepared, number, step)
+        gathering = self._start_remote(prepared, number, step, [])
+        execution = executor.Execution(prepared.graph.plan, step)
+        return _PartialRun(prepared, number, gathering, execution, (feeds, fetches, targets))
+
+    def partial_run(
+        self,
+        run: _PartialRun,
+        fetches: Sequence[Tensor],
+        targets: Sequence[Operation],
+        values: dict[Tensor, Any],
+    ) -> list[Any]:
+        """Gives more feeds and waits for some of the fetches."""
+        for tensor in values:
+            if tensor not in run.feeds:
+                raise errors.InvalidArgumentError(
+                    None,
+                    tensor.op,
+                    f"{tensor.name} was not a feed of partial_run_setup, or was fed before.",
+                )
+        execution, plan = run.execution, run.execution.plan
+        for tensor, value in values.items():
+            execution.provide(run.feeds.pop(tensor), value)
+        stages = [plan.result_stages[run.fetches[t]] for t in fetches]
+        stages += [plan.target_stages[run.targets[op]] for op in targets]
+        unfed = [tensor for tensor in fetches if tensor in run.feeds]
+        try:
+            reached = not unfed and execution.wait(stages)
+        except Exception as error:
+            run.gathering.fail(as_op_error(error))
+            self._abandon(run.prepared, run.number, run.gathering)
+            self._finish_partial(run)
+            assert run.gathering.error is not None
+            raise run.gathering.error from None
+        if not reached:
+            names = ", ".join(tensor.name for tensor in run.feeds)
+            raise errors.InvalidArgumentError(
+                None, None, f"The fetches depend on tensors that are not fed yet, among {names}."
+            )
+        results = [execution.values[plan.result_slots[run.fetches[t]]] for t in fetches]
+        if execution.finished:
+            run.gathering.wait(time.monotonic() + _FAREWELL_SECONDS, None)
+            self._finish_partial(run)
+        return [host_value(value) for value in results]
+
+    def _finish_partial(self, run: _PartialRun) -> None:
+        self._master.forget(run.number)
+        self._end(run.number)
+
+    # -- The rest --------------------------------------------------------------------------
+
+    def drop_tensor(self, handle: str) -> None:
+        """Forgets a tensor that `tf.get_session_handle` kept."""
+        self._state.state.tensors.pop(handle, None)
+
+    def list_devices(self) -> list[Any]:
+        """The devices of all tasks of this session."""
+        return list(self._devices)
+
+    def reset(self, containers: list[str] | None) -> None:
+        """Drops containers everywhere."""
+        self._master.reset(containers or [], [])
+
+    def close(self) -> None:
+        """Cancels the session's steps and forgets it on every task."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            numbers = list(self._steps)
+        error = errors.CancelledError(None, None, "Session has been closed.")
+        for number in numbers:
+            gathering = self._master._gatherings.get(number)
+            if gathering is not None and gathering.fail(error):
+                with gathering.condition:
+                    gathering.condition.notify_all()
+            self._worker.cancel(number, error)
+        self._worker.delete_session(self.handle)
+        self._master.sessions.pop(self.handle, None)
+        request = messages.DeleteWorkerSessionRequest(session_handle=self.handle)
+        for task, address in self._addresses.items():
+            if task == self._home:
+                continue
+            try:
+                stub = self._master.peers.connection(address).worker()
+                stub.delete_worker_session(request, timeout=_STATUS_SECONDS)
+            except errors.OpError as failure:
+                logging.debug("%s did not hear of the end of a session: %s", task, failure)
+
+
+class _PartialRun:
+    def __init__(
+        self,
+        prepared: PreparedStep,
+        number: int,
+        gathering: _Gathering,
+        execution: executor.Execution,
+        ends: tuple[Sequence[Tensor], Sequence[Tensor], Sequence[Operation]],
+    ) -> None:
+        feeds, fetches, targets = ends
+        self.prepared = prepared
+        self.number = number
+        self.gathering = gathering
+        self.execution = execution
+        local = prepared.local
+        position = {index: k for k, index in enumerate(local.arguments)}
+        self.feeds = {tensor: position[i] for i, tensor in enumerate(feeds)}
+        self.fetches = {tensor: i for i, tensor in enumerate(fetches)}
+        place = {index: k for k, index in enumerate(local.targets)}
+        self.targets = {op: place[i] for i, op in enumerate(targets)}
+
+
+def _add_remote_stats(run_metadata: Any, answers: Any) -> None:
+    for message in answers:
+        stats = step_stats_pb2.StepStats()
+        stats.ParseFromString(message.text)
+        run_metadata.step_stats.dev_stats.extend(stats.dev_stats)

@@ -1,0 +1,256 @@
+"""The other tasks: one channel to each, made when it is first needed.
+
+Tasks meet over gRPC and agree there on what carries their messages: nothing (two servers in one
+process), a plain socket (the fast plane), or a gRPC stream.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import secrets
+import socket
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple
+
+from millrace.core import errors
+from millrace.rpc import in_process
+from millrace.rpc.channel import Channel
+from millrace.rpc.grpc_channel import GrpcChannel
+from millrace.rpc.message import Message
+from millrace.rpc.service import Connection
+from millrace.rpc.socket_channel import TICKET_BYTES, SocketChannel, SocketListener, dial
+
+PLAIN = "grpc"
+FAST = "grpc+fast"
+PROTOCOLS = (PLAIN, FAST)
+_DIAL_SECONDS = 10.0
+_MAX_TICKETS = 1024
+
+
+class Identity(NamedTuple):
+    """Who a task is.
+
+    Attributes:
+      task: Its name, ``/job:ps/replica:0/task:0``.
+      address: Where its gRPC server is, ``host:port``.
+      incarnation: A number that no two starts of it share.
+    """
+
+    task: str
+    address: str
+    incarnation: int
+
+
+OnMessage = Callable[[Channel, Message], None]
+OnLost = Callable[[str, errors.OpError], None]
+
+
+class Peers:
+    """The channels of one server."""
+
+    _of_this_process: ClassVar[weakref.WeakValueDictionary[str, Peers]] = (
+        weakref.WeakValueDictionary()
+    )
+
+    def __init__(self, me: Identity, protocol: str, on_message: OnMessage, on_lost: OnLost) -> None:
+        self.me = me
+        self._protocol = protocol
+        self._tell = on_message
+        self._on_lost = on_lost
+        self._lock = threading.Lock()
+        self._channels: dict[str, Channel] = {}
+        self._dialing: dict[str, threading.Lock] = {}
+        self._connections: dict[str, Connection] = {}
+        self._tickets: OrderedDict[bytes, Identity] = OrderedDict()
+        self._listener: SocketListener | None = None
+        self._closed = False
+        if protocol == FAST:
+            host = me.address.rpartition(":")[0]
+            self._listener = SocketListener(_bindable(host), self._accept_socket)
+            Peers._of_this_process[me.address] = self
+
+    # -- Sending ---------------------------------------------------------------------------
+
+    def post(self, address: str, message: Message) -> None:
+        """Sends a message to the task at an address.
+
+        Raises:
+          UnavailableError: The task cannot be reached.
+        """
+        self.channel(address).send(message)
+
+    def channel(self, address: str) -> Channel:
+        """The channel to an address; dials if there is none."""
+        found = self._channels.get(address)
+        if found is not None and found.is_open:
+            return found
+        with self._lock:
+            if self._closed:
+                raise errors.UnavailableError(None, None, "This server has stopped.")
+            dialing = self._dialing.setdefault(address, threading.Lock())
+        with dialing:
+            found = self._channels.get(address)
+            if found is not None and found.is_open:
+                return found
+            return self._dial(address)
+
+    def connection(self, address: str) -> Connection:
+        """The gRPC connection to an address."""
+        with self._lock:
+            if self._closed:
+                raise errors.UnavailableError(None, None, "This server has stopped.")
+            found = self._connections.get(address)
+            if found is None:
+                found = self._connections[address] = Connection(address)
+            return found
+
+    def _dial(self, address: str) -> Channel:
+        here = Peers._of_this_process.get(address)
+        if here is not None and self._protocol == FAST and not here._closed:
+            mine, theirs = in_process.connect(
+                (self, here.me.task, here.me.incarnation),
+                (here, self.me.task, self.me.incarnation),
+            )
+            here._add(self.me.address, theirs)
+            return self._add(address, mine)
+        connection = self.connection(address)
+        greeting = {**self.me._asdict(), "protocol": self._protocol}
+        answer = _read_greeting(
+            connection.meet(json.dumps(greeting).encode(), timeout=_DIAL_SECONDS)
+        )
+        them, ticket = answer.identity, bytes.fromhex(answer.details["ticket"])
+        port = answer.details.get("fast_port")
+        channel: Channel
+        if self._protocol == FAST and port:
+            host = address.rpartition(":")[0].strip("[]")
+            try:
+                raw = dial((host, int(port)), ticket, _DIAL_SECONDS)
+            except OSError as error:
+                raise errors.UnavailableError(
+                    None, None, f"{them.task} at {host}:{port} does not answer: {error}"
+                ) from error
+            channel = fast = SocketChannel(raw, self, them.task, them.incarnation)
+            self._add(address, channel)
+            fast.start()
+        else:
+            channel = stream = GrpcChannel(self, them.task, them.incarnation)
+            self._add(address, channel)
+            connection.open_stream(ticket, stream)
+        return channel
+
+    def _add(self, address: str, channel: Channel) -> Channel:
+        with self._lock:
+            old = self._channels.get(address)
+            self._channels[address] = channel
+        channel.address = address
+        if old is not None and old.is_open and old.incarnation != channel.incarnation:
+            old.close("The other task was restarted")
+        return channel
+
+    # -- Being met -------------------------------------------------------------------------
+
+    def meet(self, greeting: bytes) -> bytes:
+        """Answers a greeting: who I am, and how to open a channel."""
+        them = _read_greeting(greeting)
+        ticket = secrets.token_bytes(TICKET_BYTES)
+        with self._lock:
+            self._tickets[ticket] = them.identity
+            while len(self._tickets) > _MAX_TICKETS:
+                self._tickets.popitem(last=False)
+        answer = {**self.me._asdict(), "ticket": ticket.hex()}
+        if self._listener is not None and them.details.get("protocol") == FAST:
+            answer["fast_port"] = self._listener.port
+        return json.dumps(answer).encode()
+
+    def accept_stream(self, ticket: bytes) -> GrpcChannel | None:
+        """A channel for a gRPC stream that begins with a ticket, or None to refuse it."""
+        them = self._use_ticket(ticket)
+        if them is None:
+            return None
+        channel = GrpcChannel(self, them.task, them.incarnation)
+        self._add(them.address, channel)
+        return channel
+
+    def _accept_socket(self, ticket: bytes, connection: Any) -> bool:
+        them = self._use_ticket(ticket)
+        if them is None:
+            return False
+        channel = SocketChannel(connection, self, them.task, them.incarnation)
+        self._add(them.address, channel)
+        channel.start()
+        return True
+
+    def _use_ticket(self, ticket: bytes) -> Identity | None:
+        with self._lock:
+            return None if self._closed else self._tickets.pop(ticket, None)
+
+    # -- What channels tell ----------------------------------------------------------------
+
+    def on_message(self, channel: Channel, message: Message) -> None:
+        """Passes a message on."""
+        self._tell(channel, message)
+
+    def on_close(self, channel: Channel, error: errors.OpError) -> None:
+        """Forgets a channel and tells that its task is lost."""
+        address = channel.address
+        with self._lock:
+            if self._channels.get(address) is channel:
+                del self._channels[address]
+            closed = self._closed
+        if not closed:
+            self._on_lost(address, error)
+
+    def traffic(self) -> dict[str, Any]:
+        """What went over the channels that are open, by the name of the other task."""
+        with self._lock:
+            return {channel.peer: channel.traffic for channel in self._channels.values()}
+
+    def close(self) -> None:
+        """Closes all channels."""
+        with self._lock:
+            self._closed = True
+            channels = list(self._channels.values())
+            connections = list(self._connections.values())
+            self._channels.clear()
+        if Peers._of_this_process.get(self.me.address) is self:
+            del Peers._of_this_process[self.me.address]
+        if self._listener is not None:
+            self._listener.close()
+        for channel in channels:
+            channel.close(f"The server of {self.me.task} has stopped")
+        for connection in connections:
+            with contextlib.suppress(Exception):
+                connection.close()
+
+
+class _Greeting(NamedTuple):
+    identity: Identity
+    details: dict[str, Any]
+
+
+def _read_greeting(data: bytes) -> _Greeting:
+    try:
+        details = json.loads(data)
+        identity = Identity(
+            str(details["task"]), str(details["address"]), int(details["incarnation"])
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise errors.InvalidArgumentError(
+            None, None, f"This is no greeting of a Millrace task: {type(error).__name__} {error}"
+        ) from None
+    return _Greeting(identity, details)
+
+
+def _bindable(host: str) -> str:
+    """An address of this machine for a name in a ClusterSpec."""
+    host = host.strip("[]")
+    try:
+        return str(socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][4][0])
+    except OSError as error:
+        raise errors.UnknownError(
+            None, None, f"The host {host!r} of this task's address cannot be found: {error}"
+        ) from error

@@ -1,0 +1,333 @@
+"""`tf.train.Server`: one task of a cluster in this process."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import weakref
+from typing import Any
+
+from millrace.core import errors
+from millrace.core.cluster_spec import ClusterDef, ClusterSpec
+from millrace.core.config import ConfigProto, RunMetadata
+from millrace.graph.graph import Graph
+from millrace.rpc import messages
+from millrace.rpc.channel import Channel
+from millrace.rpc.message import Kind, Message
+from millrace.rpc.service import CachedThreads, RpcServer
+from millrace.runtime.plan import host_value
+from millrace.runtime.step import Step
+from millrace.runtime.step_stats import fill_metadata
+from millrace.server.master import TRACE, Master, MasterSession, task_name
+from millrace.server.master_service import MasterService
+from millrace.server.peers import FAST, PROTOCOLS, Identity, Peers
+from millrace.server.worker import Worker
+from millrace.server.worker_service import WorkerService
+
+ServerDef = messages.ServerDef
+_MEMORY_LIMIT = 256 << 20
+#: Running servers of this process by target: a session to one of them makes no call.
+_running: weakref.WeakValueDictionary[str, Server] = weakref.WeakValueDictionary()
+
+
+class Server:
+    """A task: its master and worker services, and what sessions keep on it.
+
+    Args:
+      server_or_cluster_def: A ServerDef, ClusterDef, ClusterSpec, or what ClusterSpec takes.
+      job_name: The task's job; may be left out when the cluster has one job.
+      task_index: The task's number; may be left out when the job has one task.
+      protocol: ``grpc+fast`` (the default: what goes between tasks takes the quickest way
+        there is) or ``grpc``.
+      config: The default ConfigProto of sessions, and how many devices the task has.
+      start: Whether to start at once.
+
+    Raises:
+      TypeError, ValueError: The description is wrong or incomplete.
+      UnknownError: The task's address cannot be listened at.
+    """
+
+    def __init__(
+        self,
+        server_or_cluster_def: Any,
+        job_name: str | None = None,
+        task_index: int | None = None,
+        protocol: str | None = None,
+        config: Any = None,
+        start: bool = True,
+    ) -> None:
+        self._server_def = make_server_def(
+            server_or_cluster_def, job_name, task_index, protocol, config
+        )
+        definition = self._server_def
+        self._cluster = ClusterSpec(definition.cluster)
+        self._task = task_name(definition.job_name, definition.task_index)
+        self._incarnation = secrets.randbits(63)
+        self._lock = threading.Lock()
+        self._started = False
+        self._stopped = threading.Event()
+        self._threads = CachedThreads("millrace step")
+        self._rpc = RpcServer(self._threads)
+        host, _, port = self._own_address().rpartition(":")
+        bound = self._rpc.bind(f"{host}:{definition.port or port}")
+        self._address = f"{host}:{bound}"
+        if int(port) == 0:
+            # The port was chosen just now: the cluster gets to know it.
+            tasks = {job: _tasks(self._cluster, job) for job in self._cluster.jobs}
+            tasks[definition.job_name][definition.task_index] = self._address
+            self._cluster = ClusterSpec(tasks)
+            definition.cluster.CopyFrom(self._cluster.as_cluster_def())
+        self._peers = Peers(
+            Identity(self._task, self._address, self._incarnation),
+            definition.protocol,
+            self._on_message,
+            self._on_lost,
+        )
+        self._worker = Worker(self._task, self._peers.post, self._threads)
+        self._master = Master(
+            self._worker,
+            self._peers,
+            self._cluster,
+            self._devices,
+            definition.default_session_config,
+        )
+        self._rpc.add_services(
+            MasterService(self._master),
+            WorkerService(self._worker, self._devices, self._peers.channel),
+        )
+        self._rpc.add_peer(self._peers.meet, self._peers.accept_stream)
+        if start:
+            self.start()
+
+    def _own_address(self) -> str:
+        definition = self._server_def
+        tasks = _tasks(self._cluster, definition.job_name)
+        return tasks[definition.task_index]
+
+    def _devices(self) -> list[Any]:
+        count = self._server_def.default_session_config.device_count.get("CPU", 1) or 1
+        return [
+            messages.DeviceAttributes(
+                name=f"{self._task}/device:CPU:{i}",
+                device_type="CPU",
+                memory_limit=_MEMORY_LIMIT,
+                incarnation=(self._incarnation + i) & 0xFFFFFFFFFFFFFFFF,
+            )
+            for i in range(count)
+        ]
+
+    # -- What users call -------------------------------------------------------------------
+
+    @property
+    def server_def(self) -> Any:
+        """A ServerDef that describes this server."""
+        return self._server_def
+
+    @property
+    def target(self) -> str:
+        """What `tf.Session` connects to."""
+        return f"grpc://{self._address}"
+
+    def start(self) -> None:
+        """Begins to serve; nothing happens when it serves already.
+
+        Raises:
+          FailedPreconditionError: It was stopped.
+        """
+        with self._lock:
+            if self._stopped.is_set():
+                raise errors.FailedPreconditionError(
+                    None, None, "A server that was stopped cannot be started again: make a new one."
+                )
+            if self._started:
+                return
+            self._started = True
+            self._rpc.start()
+            _running[self.target] = self
+
+    def join(self) -> None:
+        """Waits until the server is stopped, here or by a request from elsewhere."""
+        self._stopped.wait()
+
+    def stop(self) -> None:
+        """Ends all sessions and steps, and frees the port."""
+        with self._lock:
+            if self._stopped.is_set():
+                return
+            if _running.get(self.target) is self:
+                del _running[self.target]
+        self._master.close()
+        self._worker.close()
+        self._peers.close()
+        self._rpc.stop()
+        self._threads.shutdown()
+        self._stopped.set()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_threads"):
+            self.stop()
+
+    @staticmethod
+    def create_local_server(config: Any = None, start: bool = True) -> Server:
+        """A server of a cluster of its own, on any free port of this machine."""
+        return Server({"local": ["localhost:0"]}, protocol=None, config=config, start=start)
+
+    # -- What the other parts need ---------------------------------------------------------
+
+    @property
+    def worker(self) -> Worker:
+        """The worker."""
+        return self._worker
+
+    @property
+    def peers(self) -> Peers:
+        """The channels to other tasks."""
+        return self._peers
+
+    def create_session(self, graph: Graph, config: Any) -> MasterSession:
+        """A session for a client in this process, which shares its graph."""
+        merged = ConfigProto()
+        merged.CopyFrom(self._server_def.default_session_config)
+        merged.MergeFrom(config)
+        return self._master.create_session(graph, merged, self.target)
+
+    def reset(self, containers: list[str] | None, config: Any) -> None:
+        """Drops containers on all tasks."""
+        self._master.reset(containers or [], list(config.device_filters))
+
+    def _on_message(self, channel: Channel, message: Message) -> None:
+        if message.kind is Kind.TENSORS:
+            self._worker.deliver(message.step, message.key, message.tensors, channel.address)
+        elif message.kind is Kind.RUN:
+            self._run(channel, message)
+        elif message.kind is Kind.DONE:
+            self._master.on_done(channel.address, message)
+        elif message.kind is Kind.CANCEL:
+            text = message.text.decode(errors="replace")
+            self._worker.cancel(message.step, errors.error_from_code(message.key, text))
+        elif message.kind is Kind.PING:
+            channel.send(Message(Kind.PONG, message.step, message.key))
+
+    def _run(self, channel: Channel, message: Message) -> None:
+        trace = bool(message.text and message.text[0] & TRACE)
+
+        def on_done(step: Step | None, results: list[Any], error: errors.OpError | None) -> None:
+            if error is not None:
+                text = error.message.encode()
+                answer = Message(Kind.DONE, message.step, error.error_code, text)
+            else:
+                try:
+                    answer = Message(Kind.DONE, message.step, tensors=_fetched(results))
+                except errors.OpError as failure:
+                    answer = Message(
+                        Kind.DONE, message.step, failure.error_code, failure.message.encode()
+                    )
+                if trace and step is not None:
+                    metadata = RunMetadata()
+                    fill_metadata(metadata, step)
+                    answer.text = metadata.step_stats.SerializeToString()
+            try:
+                channel.send(answer)
+            except errors.UnavailableError:
+                return  # The master is gone; nobody wants to know.
+
+        self._worker.run(
+            message.key, message.step, channel.address, message.tensors, trace, on_done
+        )
+
+    def _on_lost(self, address: str, error: errors.OpError) -> None:
+        self._master.lost(address, error)
+        self._worker.lost(address, error)
+
+
+def _fetched(results: list[Any]) -> list[Any]:
+    return [host_value(value) for value in results]
+
+
+def find_running(target: str) -> Server | None:
+    """The server of this process that serves a target, if one does."""
+    return _running.get(target)
+
+
+def _tasks(cluster: ClusterSpec, job: str) -> dict[int, str]:
+    return {index: cluster.task_address(job, index) for index in cluster.task_indices(job)}
+
+
+def make_server_def(
+    description: Any,
+    job_name: str | None,
+    task_index: int | None,
+    protocol: str | None,
+    config: Any,
+) -> Any:
+    """The ServerDef for the arguments of `Server`.
+
+    Raises:
+      TypeError, ValueError: Something is missing or of the wrong type.
+    """
+    definition = ServerDef()
+    if isinstance(description, ServerDef):
+        definition.CopyFrom(description)
+    elif isinstance(description, ClusterDef):
+        definition.cluster.CopyFrom(description)
+    else:
+        try:
+            cluster = ClusterSpec(description)
+        except TypeError as error:
+            raise TypeError(
+                f"Could not convert `server_or_cluster_def` to a ServerDef or ClusterSpec: {error}"
+            ) from None
+        definition.cluster.CopyFrom(cluster.as_cluster_def())
+    if job_name is not None:
+        definition.job_name = job_name
+    if task_index is not None:
+        definition.task_index = task_index
+    if protocol is not None:
+        definition.protocol = protocol
+    if config is not None:
+        definition.default_session_config.MergeFrom(config)
+    cluster = ClusterSpec(definition.cluster)
+    if not definition.job_name:
+        if len(cluster.jobs) != 1:
+            raise ValueError(
+                "Must specify an explicit `job_name` when the cluster has more than one job: "
+                f"it has {sorted(cluster.jobs)}."
+            )
+        definition.job_name = cluster.jobs[0]
+    if definition.job_name not in cluster.jobs:
+        raise errors.InvalidArgumentError(
+            None,
+            None,
+            f"Job {definition.job_name!r} is not in the cluster, which has {sorted(cluster.jobs)}.",
+        )
+    indices = cluster.task_indices(definition.job_name)
+    if task_index is None and not isinstance(description, ServerDef):
+        if len(indices) != 1:
+            raise ValueError(
+                "Must specify an explicit `task_index` when the job has more than one task: "
+                f"{definition.job_name!r} has {indices}."
+            )
+        definition.task_index = indices[0]
+    if definition.task_index not in indices:
+        raise errors.InvalidArgumentError(
+            None,
+            None,
+            f"Job {definition.job_name!r} has no task {definition.task_index}: it has {indices}.",
+        )
+    definition.protocol = definition.protocol or FAST
+    if definition.protocol not in PROTOCOLS:
+        raise errors.NotFoundError(
+            None,
+            None,
+            f"No server factory registered for protocol {definition.protocol!r}: there are "
+            f"{', '.join(PROTOCOLS)}.",
+        )
+    address = cluster.task_address(definition.job_name, definition.task_index)
+    _, colon, port = address.rpartition(":")
+    if not colon or not port.isdigit() or int(port) > 65535:
+        raise errors.InvalidArgumentError(
+            None,
+            None,
+            f"Could not parse port for local server from {address!r}: write host:port.",
+        )
+    return definition

@@ -1,0 +1,354 @@
+"""The worker of a task: runs its parts of steps.
+
+A part is registered once and run many times. A part that another task's master asked for holds
+no thread while it waits: what it waits for goes on with it on arrival.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from millrace.core import errors
+from millrace.passes.node import Program
+from millrace.passes.transfer import RECEIVE, SEND
+from millrace.rpc.message import Kind, Message
+from millrace.runtime import executor
+from millrace.runtime.deferred import Deferred
+from millrace.runtime.mailbox import Mailbox
+from millrace.runtime.plan import Plan
+from millrace.runtime.resources import ResourceStore
+from millrace.runtime.step import SessionState, Step
+
+#: Sends a message to the task at an address.
+Post = Callable[[str, Message], None]
+#: What a part's end is told to: results, or the error.
+OnDone = Callable[[list[Any], errors.OpError | None], None]
+
+
+class WorkerSession:
+    """What a task keeps for one master session.
+
+    Attributes:
+      handle: The session's name.
+      master: The address of the master's task.
+      addresses: Where the session's tasks are.
+    """
+
+    def __init__(
+        self, handle: str, master: str, addresses: dict[str, str], resources: ResourceStore
+    ) -> None:
+        self.handle = handle
+        self.master = master
+        self.addresses = addresses
+        self.state = SessionState(resources)
+        self.graphs: set[int] = set()
+
+
+class RegisteredGraph:
+    """A part of a graph, ready to run.
+
+    Attributes:
+      number: Its name on this task.
+      plan: The plan.
+      nodes: The nodes that the plan was made of.
+      peers: Addresses of the tasks that it exchanges values with.
+    """
+
+    def __init__(self, number: int, session: WorkerSession, program: Program, late: bool) -> None:
+        self.number = number
+        self.session = session
+        self.nodes = list(program.nodes)
+        self.arguments = list(program.arguments)
+        tasks = {n.attrs["to"].decode() for n in program.nodes if n.definition is SEND}
+        tasks |= {n.attrs["source"].decode() for n in program.nodes if n.definition is RECEIVE}
+        self.peers = {session.addresses[task] for task in tasks}
+        self.plan = Plan(program, late_arguments=late)
+        #: Whether it ran before: the first run compiles, which takes long.
+        self.has_run = False
+
+
+class _Exchange:
+    """How a part's sends and receives reach the other tasks."""
+
+    __slots__ = ("_number", "_session", "_worker")
+
+    def __init__(self, worker: Worker, session: WorkerSession, number: int) -> None:
+        self._worker = worker
+        self._session = session
+        self._number = number
+
+    def send(self, to: str, key: int, tensors: list[Any]) -> None:
+        message = Message(Kind.TENSORS, self._number, key, tensors=tensors)
+        self._worker.post(self._session.addresses[to], message)
+
+    def receive(self, source: str, key: int) -> list[Any] | Deferred:
+        return self._worker.mailbox.take(self._number, key, f"values from {source}")
+
+
+class _Running:
+    __slots__ = ("graph", "master", "step")
+
+    def __init__(self, graph: RegisteredGraph, step: Step, master: str) -> None:
+        self.graph = graph
+        self.step = step
+        self.master = master
+
+
+class Worker:
+    """Runs the parts of steps that fall to this task.
+
+    Attributes:
+      task: The task's name.
+      resources: What sessions share.
+    """
+
+    def __init__(self, task: str, post: Post, threads: Any) -> None:
+        self.task = task
+        self.post = post
+        self.resources = ResourceStore()
+        self.mailbox = Mailbox()
+        self._threads = threads
+        self._lock = threading.Lock()
+        self._sessions: dict[str, WorkerSession] = {}
+        self._graphs: dict[int, RegisteredGraph] = {}
+        self._numbers = itertools.count(1)
+        self._running: dict[int, _Running] = {}
+        self._local = threading.local()
+        #: Steps that were run, and XLA programs that they called.
+        self.steps = 0
+        self.xla_calls = 0
+
+    # -- Sessions and graphs ---------------------------------------------------------------
+
+    def create_session(
+        self, handle: str, master: str, addresses: dict[str, str], isolated: bool
+    ) -> WorkerSession:
+        """Makes ready for a master's session."""
+        resources = ResourceStore() if isolated else self.resources
+        session = WorkerSession(handle, master, addresses, resources)
+        with self._lock:
+            self._sessions[handle] = session
+        return session
+
+    def session(self, handle: str) -> WorkerSession:
+        """The session of that name.
+
+        Raises:
+          AbortedError: There is none: this task was restarted, or the session was closed.
+        """
+        found = self._sessions.get(handle)
+        if found is None:
+            raise errors.AbortedError(
+                None,
+                None,
+                f"Session {handle} is not known on {self.task}. Possibly this task has just "
+                "been restarted: make a new session.",
+            )
+        return found
+
+    def delete_session(self, handle: str) -> None:
+        """Forgets a session, its graphs and its steps; nothing happens if there is none."""
+        with self._lock:
+            session = self._sessions.pop(handle, None)
+            if session is None:
+                return
+            for number in session.graphs:
+                self._graphs.pop(number, None)
+            numbers = [n for n, r in self._running.items() if r.graph.session is session]
+        for number in numbers:
+            self.cancel(number, errors.CancelledError(None, None, "Session has been closed."))
+        session.state.close()
+        if session.state.resources is not self.resources:
+            session.state.resources.clear_all()
+
+    def sessions_of(self, master: str) -> list[str]:
+        """Sessions that a master has here."""
+        with self._lock:
+            return [s.handle for s in self._sessions.values() if s.master == master]
+
+    def register(
+        self, session: WorkerSession, program: Program, *, late: bool = False
+    ) -> RegisteredGraph:
+        """Plans a program."""
+        graph = RegisteredGraph(next(self._numbers), session, program, late)
+        with self._lock:
+            self._graphs[graph.number] = graph
+            session.graphs.add(graph.number)
+        return graph
+
+    def deregister(self, number: int) -> None:
+        """Forgets a program."""
+        with self._lock:
+            graph = self._graphs.pop(number, None)
+            if graph is not None:
+                graph.session.graphs.discard(number)
+
+    def graph(self, number: int) -> RegisteredGraph:
+        """The program of that number.
+
+        Raises:
+          AbortedError: There is none.
+        """
+        found = self._graphs.get(number)
+        if found is None:
+            raise errors.AbortedError(
+                None,
+                None,
+                f"Graph handle {number} is not found on {self.task}. Possibly this task has "
+                "just been restarted: make a new session.",
+            )
+        return found
+
+    # -- Steps -----------------------------------------------------------------------------
+
+    def begin(self, graph: RegisteredGraph, number: int, step: Step, master: str) -> Step:
+        """Makes a step known, so that values find it and cancellation ends it.
+
+        Raises:
+          OpError: The step has failed elsewhere already.
+        """
+        ended = self.mailbox.error_of(number)
+        if ended is not None:
+            raise ended
+        step.exchange = _Exchange(self, graph.session, number)
+        with self._lock:
+            self._running[number] = _Running(graph, step, master)
+        return step
+
+    def end(self, number: int, error: errors.OpError | None = None) -> None:
+        """Forgets a step."""
+        with self._lock:
+            running = self._running.pop(number, None)
+            if running is not None:
+                self.steps += 1
+                self.xla_calls += running.step.xla_calls
+        self.mailbox.end(number, error)
+
+    def cancel(self, number: int, error: errors.OpError) -> None:
+        """Ends every wait of a step, also of one that is not known yet."""
+        running = self._running.get(number)
+        if running is not None:
+            running.step.cancellation.cancel(error)
+        self.mailbox.end(number, error)
+
+    def run(
+        self,
+        graph_number: int,
+        number: int,
+        master: str,
+        feeds: Sequence[Any],
+        trace: bool,
+        on_done: Callable[[Step | None, list[Any], errors.OpError | None], None],
+    ) -> None:
+        """Runs a part for the master of another task; returns at once or when it has to wait.
+
+        Args:
+          graph_number: Which part.
+          number: The step.
+          master: The address of the master's task.
+          feeds: Values of the part's arguments.
+          trace: Whether to note when each stage runs.
+          on_done: Is told the step, the results (where they are), or the error.
+        """
+        try:
+            graph = self.graph(graph_number)
+            step = Step(graph.session.state, executor.run_values, trace=trace)
+            self.begin(graph, number, step, master)
+        except errors.OpError as error:
+            on_done(None, [], error)
+            return
+        if len(feeds) != len(graph.plan.argument_slots):
+            wrong = errors.InvalidArgumentError(
+                None, None, f"{len(graph.plan.argument_slots)} values expected, got {len(feeds)}"
+            )
+            self.end(number, wrong)
+            on_done(None, [], wrong)
+            return
+        execution = executor.Execution(graph.plan, step)
+        for i, value in enumerate(feeds):
+            execution.provide(i, value)
+
+        def finished(error: BaseException | None) -> None:
+            results: list[Any] = []
+            if error is None:
+                graph.has_run = True
+                try:
+                    results = [execution.values[slot] for slot in graph.plan.result_slots]
+                    step.wait_until_done()
+                except Exception as failure:
+                    error = failure
+            found = None if error is None else as_op_error(error)
+            self.end(number, found)
+            on_done(step, results, found)
+
+        quick = graph.has_run and graph.plan.is_quick
+        resume = self._resume_quickly if quick else self._resume_elsewhere
+
+        def start() -> None:
+            execution.drive(resume, finished)
+
+        if quick:
+            start()
+        else:
+            self._threads.submit(start)
+
+    def _resume_elsewhere(self, go_on: Callable[[], None]) -> None:
+        self._threads.submit(go_on)
+
+    def _resume_quickly(self, go_on: Callable[[], None]) -> None:
+        """Goes on in this thread if it delivers messages and holds nothing up, else elsewhere."""
+        if getattr(self._local, "delivers", False):
+            # What this in its turn sets free goes elsewhere, or one delivery might never end.
+            self._local.delivers = False
+            try:
+                go_on()
+            finally:
+                self._local.delivers = True
+        else:
+            self._threads.submit(go_on)
+
+    def deliver(self, number: int, key: int, values: list[Any], source: str) -> None:
+        """Takes values that another task sent; called in a transport's thread."""
+        self._local.delivers = True
+        try:
+            self.mailbox.deliver(number, key, values, source)
+        finally:
+            self._local.delivers = False
+
+    def lost(self, address: str, error: errors.OpError) -> None:
+        """The task at an address is gone: fails the steps that need it."""
+        with self._lock:
+            numbers = [
+                number
+                for number, running in self._running.items()
+                if running.master == address or address in running.graph.peers
+            ]
+            known = set(self._running)
+        for number in numbers:
+            self.cancel(number, error)
+        self.mailbox.forget_source(address, known)
+
+    def clear(self, containers: Iterable[str]) -> None:
+        """Drops resource containers, the default one when none is named."""
+        self.resources.clear(list(containers) or None)
+
+    def close(self) -> None:
+        """Cancels everything and drops all state."""
+        error = errors.UnavailableError(None, None, f"The server of {self.task} has stopped.")
+        with self._lock:
+            numbers, handles = list(self._running), list(self._sessions)
+        for number in numbers:
+            self.cancel(number, error)
+        for handle in handles:
+            self.delete_session(handle)
+        self.resources.clear_all()
+
+
+def as_op_error(error: BaseException) -> errors.OpError:
+    """An error as one of TensorFlow's."""
+    if isinstance(error, errors.OpError):
+        return error
+    return errors.InternalError(None, None, f"{type(error).__name__}: {error}")

@@ -1,0 +1,144 @@
+"""TensorFlow's WorkerService on top of a worker.
+
+Masters of Millrace use it to meet a task, to open sessions and to register graphs. `RunGraph` and
+`RecvTensor` work too, value by value, but a step of Millrace's own goes over a channel.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from millrace.core import errors
+from millrace.core.cluster_spec import ClusterSpec
+from millrace.core.config import RunMetadata
+from millrace.core.tensor_proto import make_ndarray, make_tensor_proto
+from millrace.passes.program_def import from_graph_def
+from millrace.rpc import messages
+from millrace.runtime.deferred import Deferred
+from millrace.runtime.plan import host_value
+from millrace.runtime.step import Step
+from millrace.runtime.step_stats import fill_metadata
+from millrace.server.master import filtered_tasks
+from millrace.server.worker import Worker
+
+
+class WorkerService:
+    """A method a remote method; see `rpc.service.RpcServer.add`."""
+
+    def __init__(
+        self, worker: Worker, devices: Callable[[], list[Any]], connect: Callable[[str], Any]
+    ) -> None:
+        self._worker = worker
+        self._devices = devices
+        self._connect = connect
+
+    def get_status(self, request: Any) -> Any:
+        """The task's devices."""
+        return messages.GetStatusResponse(device_attributes=self._devices())
+
+    def create_worker_session(self, request: Any) -> Any:
+        """Makes ready for a master's session."""
+        if not request.session_handle:
+            raise errors.InvalidArgumentError(None, None, "A worker session needs a handle.")
+        cluster = ClusterSpec(request.server_def.cluster)
+        self._worker.create_session(
+            request.session_handle,
+            request.master_task,
+            filtered_tasks(cluster, ()),
+            request.isolate_session_state,
+        )
+        return messages.CreateWorkerSessionResponse()
+
+    def delete_worker_session(self, request: Any) -> Any:
+        """Forgets a session."""
+        self._worker.delete_session(request.session_handle)
+        return messages.DeleteWorkerSessionResponse()
+
+    def register_graph(self, request: Any) -> Any:
+        """Plans a part, and connects to the tasks that it sends to."""
+        session = self._worker.session(request.session_handle)
+        program = from_graph_def(request.graph_def)
+        graph = self._worker.register(session, program)
+        for address in graph.peers:
+            self._connect(address)
+        return messages.RegisterGraphResponse(graph_handle=str(graph.number))
+
+    def deregister_graph(self, request: Any) -> Any:
+        """Forgets a part."""
+        self._worker.deregister(_number(request.graph_handle))
+        return messages.DeregisterGraphResponse()
+
+    def run_graph(self, request: Any) -> Any:
+        """Runs a part; its arguments and results are called by their positions."""
+        finished = threading.Event()
+        outcome: list[Any] = []
+
+        def on_done(step: Step | None, results: list[Any], error: errors.OpError | None) -> None:
+            outcome.extend((step, results, error))
+            finished.set()
+
+        feeds = [make_ndarray(item.tensor) for item in request.send]
+        trace = request.exec_opts.record_timeline
+        self._worker.run(_number(request.graph_handle), request.step_id, "", feeds, trace, on_done)
+        finished.wait()
+        step, results, error = outcome
+        response = messages.RunGraphResponse()
+        if error is not None:
+            if not request.store_errors_in_response_body:
+                raise error
+            response.status_code = error.error_code
+            response.status_error_message = error.message
+            return response
+        for i, value in enumerate(results):
+            name = request.recv_key[i] if i < len(request.recv_key) else str(i)
+            response.recv.add(name=name, tensor=make_tensor_proto(host_value(value)))
+        if trace:
+            metadata = RunMetadata()
+            fill_metadata(metadata, step)
+            response.step_stats.CopyFrom(metadata.step_stats)
+        return response
+
+    def cleanup_graph(self, request: Any) -> Any:
+        """Ends a step."""
+        self._worker.cancel(
+            request.step_id, errors.CancelledError(None, None, "The step was cleaned up.")
+        )
+        return messages.CleanupGraphResponse()
+
+    def cleanup_all(self, request: Any) -> Any:
+        """Drops resource containers."""
+        self._worker.clear(request.container)
+        return messages.CleanupAllResponse()
+
+    def recv_tensor(self, request: Any) -> Any:
+        """Waits for a value that was sent to this task in a step."""
+        key = _number(request.rendezvous_key)
+        found = self._worker.mailbox.take(request.step_id, key, "a value")
+        if isinstance(found, Deferred):
+            arrived = threading.Event()
+            found.add_callback(lambda _: arrived.set())
+            arrived.wait()
+            found = found.result()
+        response = messages.RecvTensorResponse()
+        if found:
+            response.tensor.CopyFrom(make_tensor_proto(host_value(found[0])))
+        return response
+
+    def logging(self, request: Any) -> Any:
+        """TensorFlow's log of transfers: not kept here; ask for a trace of a step instead."""
+        return messages.LoggingResponse()
+
+    def tracing(self, request: Any) -> Any:
+        """TensorFlow's profiler of a task: not kept here; ask for a trace of a step instead."""
+        return messages.TracingResponse()
+
+
+def _number(handle: str) -> int:
+    try:
+        return int(handle)
+    except ValueError:
+        raise errors.AbortedError(
+            None, None, f"Handle {handle[:100]!r} is not known. Was this task restarted?"
+        ) from None
