@@ -368,7 +368,9 @@ class Variable(metaclass=_VariableMetaclass):
         For the initial value of another variable: it does not matter then which of the two
         is initialised first.
         """
-        with get_default_graph().control_dependencies(None):
+        graph = get_default_graph()
+        # The branch looks into the variable, so it goes where that is.
+        with graph.control_dependencies(None), graph.device(self.device):
             result: Tensor = control_flow.cond(
                 self._is_initialized(), self.read_value, lambda: self.initial_value
             )

@@ -164,7 +164,8 @@ class SparseAccumulatorState(AccumulatorState):
             if shape is not None:
                 self._check_sizes("shape", shape.ravel().tolist(), wanted, 0)
             self._check_sizes("values", list(values.shape), wanted, 1)
-            if wanted[0] is not None and (indices >= wanted[0]).any():
+            # The shape () stands for any: synchronous training declares it so.
+            if wanted and wanted[0] is not None and (indices >= wanted[0]).any():
                 i = int(np.argmax(indices >= wanted[0]))
                 raise ValueError(
                     f"Shape mismatch: index of slice {i} exceeded limits of shape; index is "
