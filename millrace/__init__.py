@@ -32,6 +32,7 @@ from millrace import (
     random,
     raw_ops,
     resource_loader,
+    saved_model,
     sets,
     signal,
     sparse,
