@@ -28,7 +28,7 @@ from millrace.training.waiting import SYSTEM_CLOCK, Clock, Wait
 
 #: How long threads of a session that met a fault may take to end by themselves. Those that are
 #: blocked in a step end when the session is closed; to wait longer would only delay the recovery.
-_FAULT_GRACE_SECONDS = 2.0
+_FAULT_GRACE_SECONDS = 1.0
 #: What threads of a session report when a fault has broken it.
 _CONSEQUENCES: tuple[type[errors.OpError], ...] = (*errors.RECOVERABLE, errors.CancelledError)
 

@@ -249,7 +249,7 @@ class SessionManager:
                     if found.ready:
                         found = self._run_local_init_op(sess)
                         if found.ready:
-                            local_init_is_old = True
+                            local_init_is_old = self._local_init_op is not None
                             found = self._model_ready(sess)
                     if found.ready:
                         ready, sess = sess, None

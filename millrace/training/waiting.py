@@ -18,6 +18,8 @@ from millrace.platform import logging
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 0.5
 #: When a wait first says what it waits for, and how often from then on.
 _FIRST_WORD, _NEXT_WORDS = 5.0, 10.0
+#: Shorter than this is not worth a sleep.
+_INSTANT = 0.001
 
 
 @dataclass(frozen=True)
@@ -86,9 +88,9 @@ class Wait:
             self._quick_pause = min(1.5 * self._quick_pause, _LONGEST_PAUSE)
         wake_up = self.seconds + pause
         self._speak(describe)
-        while (left := wake_up - self.seconds) > 0:
+        while (left := wake_up - self.seconds) > _INSTANT:
             # A long pause is cut where something is to be said.
-            self._clock.sleep(min(left, max(self._next_word - self.seconds, 0.001)))
+            self._clock.sleep(min(left, max(self._next_word - self.seconds, _INSTANT)))
             self._speak(describe)
         return True
 
