@@ -93,6 +93,21 @@ def import_graph_def(
         return None if wanted is None else [importer.element(item) for item in wanted]
 
 
+def extend_graph(graph: Graph, graph_def: Any) -> None:
+    """Adds nodes under their own names; their inputs may be nodes that `graph` has already.
+
+    That is how a client's session grows on a server. Devices are taken as the message states them.
+
+    Raises:
+      ValueError: The message is malformed, or has a node that the graph has too.
+      NotFoundError: An op type is not known.
+    """
+    graph._check_not_finalized()
+    message = _graph_def_of(graph_def)
+    with graph.as_default(), graph._lock, _undone_on_error(graph):
+        _Importer(graph, message, "", {}, None, existing=graph._ops).run()
+
+
 # -- Arguments -----------------------------------------------------------------------------
 
 
@@ -236,8 +251,12 @@ class _Importer:
         prefix: str,
         replaced: dict[_Source, Tensor],
         producer_op_list: op_def_pb2.OpList | None,
+        existing: Mapping[str, Operation] | None = None,
     ) -> None:
         self._graph = graph
+        #: Operations that the message may name as inputs, when it extends the graph.
+        self._existing = {} if existing is None else dict(existing)
+        self._extends = existing is not None
         self._message = message
         self._prefix = f"{prefix}/" if prefix else ""
         self._replaced = replaced
@@ -295,7 +314,7 @@ class _Importer:
         for node in self._message.node:
             self._inputs[node.name] = self._parse_inputs(node)
             for group in _colocated_names(node):
-                if group not in self._nodes:
+                if not self._is_known(group):
                     raise ValueError(
                         f"Node '{node.name}' expects to be colocated with unknown node '{group}'"
                     )
@@ -311,7 +330,7 @@ class _Importer:
                 raise ValueError(f"Node '{node.name}': Unknown input node '{text}'")
             source = _Source(match[2], _CONTROL if match[1] else int(match[3] or 0))
             # A replaced input need not exist: a part of a graph is imported that way.
-            if source.name not in self._nodes and source not in self._replaced:
+            if not self._is_known(source.name) and source not in self._replaced:
                 raise ValueError(f"Node '{node.name}': Unknown input node '{text}'")
             if controls and source.slot != _CONTROL:
                 raise ValueError(
@@ -320,6 +339,9 @@ class _Importer:
             controls = source.slot == _CONTROL
             sources.append(source)
         return sources
+
+    def _is_known(self, name: str) -> bool:
+        return name in self._nodes or name in self._existing
 
     def _drop_unknown_defaults(self, node: Any) -> None:
         """Removes attributes that are new to us and say nothing new."""
@@ -337,6 +359,14 @@ class _Importer:
 
     def _unique_names(self) -> dict[str, str]:
         """New names: with the prefix, and a number where the graph has the name already."""
+        if self._extends:
+            for name in self._nodes:
+                if name in self._existing:
+                    raise ValueError(
+                        f"GraphDef argument to Extend includes node '{name}', which was created by "
+                        "a previous call to Create or Extend in this session."
+                    )
+            return {name: name for name in self._nodes}
         names: dict[str, str] = {}
         reserved = {self._prefix + name for name in self._nodes}
         for name in self._nodes:
@@ -394,14 +424,19 @@ class _Importer:
         waiting: list[int] = []
         followers: list[list[int]] = [[] for _ in nodes]
         for i, node in enumerate(nodes):
-            sources = [s for s in self._inputs[node.name] if s not in self._replaced]
+            sources = [
+                s
+                for s in self._inputs[node.name]
+                if s not in self._replaced and s.name in self._nodes
+            ]
             waiting.append(len(sources))
             if node.op in _BACK_EDGE_TARGETS and any(
                 self._is_back_edge(node, source) for source in sources
             ):
                 # One input that is not a back edge is enough to begin with.
                 controls = sum(source.slot == _CONTROL for source in sources)
-                waiting[i] = min(waiting[i], controls + 1)
+                given = len(self._inputs[node.name]) > len(sources)
+                waiting[i] = min(waiting[i], controls + (not given))
             for source in sources:
                 followers[place[source.name]].append(i)
         ready = [i for i, count in enumerate(waiting) if count == 0]
@@ -425,6 +460,7 @@ class _Importer:
             node.op in _BACK_EDGE_TARGETS
             and source.slot != _CONTROL
             and source not in self._replaced
+            and source.name in self._nodes
             and self._nodes[source.name].op in _BACK_EDGE_SOURCES
         )
 
@@ -490,19 +526,24 @@ class _Importer:
     def _renamed_group(self, group: bytes) -> bytes:
         if not group.startswith(b"loc:@"):
             return group
-        return f"loc:@{self._names[group.decode().removeprefix('loc:@')]}".encode()
+        name = group.decode().removeprefix("loc:@")
+        return f"loc:@{self._names.get(name, name)}".encode()
 
     def _control(self, source: _Source) -> Operation:
         if source in self._replaced:
             self._used.add(source)
             return self._replaced[source].op
-        return self.ops[source.name]
+        return self._operation(source.name)
+
+    def _operation(self, name: str) -> Operation:
+        made = self.ops.get(name)
+        return self._existing[name] if made is None else made
 
     def _tensor(self, node: Any, source: _Source) -> Tensor:
         if source in self._replaced:
             self._used.add(source)
             return self._replaced[source]
-        outputs = self.ops[source.name].outputs
+        outputs = self._operation(source.name).outputs
         if source.slot >= len(outputs):
             raise ValueError(
                 f"Node '{node.name}': Connecting to invalid output {source.slot} of source node "
@@ -523,11 +564,13 @@ class _Importer:
             op._add_control_inputs(extra)
             for block in graph._control_stack:
                 block.add_op(op)
+            op._set_device(self._nodes[name].device)
+            if self._extends:
+                continue
             groups = _colocated_names(self._nodes[name])
             if groups and not graph._colocation_stack:
                 colocated.append((op, groups))
                 continue
-            op._set_device(self._nodes[name].device)
             graph._place(op, True)
         for op, groups in colocated:
             for group in groups:

@@ -11,7 +11,7 @@ from millrace.core import errors
 from millrace.core.config import ConfigProto, RunMetadata
 from millrace.core.tensor_proto import make_ndarray, make_tensor_proto
 from millrace.graph.graph import Graph
-from millrace.graph.import_graph_def import import_graph_def
+from millrace.graph.import_graph_def import extend_graph
 from millrace.graph.operation import Operation
 from millrace.graph.tensor import Tensor
 from millrace.rpc import messages
@@ -277,8 +277,7 @@ def add_to_graph(graph: Graph, graph_def: Any) -> None:
         return
     first = len(graph.get_operations())
     try:
-        with graph.as_default():
-            import_graph_def(graph_def, name="")
+        extend_graph(graph, graph_def)
     except (ValueError, TypeError, KeyError) as error:
         raise errors.InvalidArgumentError(None, None, str(error)) from None
     for op in graph.get_operations()[first:]:

@@ -1,0 +1,153 @@
+"""Programs of a stock TensorFlow, and Millrace clusters in processes of their own.
+
+The environment variable MILLRACE_TENSORFLOW_PYTHON names the interpreter that has TensorFlow;
+`make interop` sets it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_FOLDER = Path(__file__).parent
+_VARIABLE = "MILLRACE_TENSORFLOW_PYTHON"
+_START_SECONDS = 60
+_PROGRAM_SECONDS = 300
+
+
+@pytest.fixture(scope="session")
+def tensorflow_python() -> str:
+    """The interpreter that has TensorFlow."""
+    found = os.environ.get(_VARIABLE, "")
+    if not found:
+        pytest.fail(
+            f"{_VARIABLE} is not set: name a Python interpreter that has tensorflow, or say "
+            "`make interop`, which makes one.",
+            pytrace=False,
+        )
+    if not os.access(found, os.X_OK):
+        pytest.fail(f"{_VARIABLE} is {found!r}, which cannot be run.", pytrace=False)
+    return str(Path(found).absolute())
+
+
+@pytest.fixture(scope="session")
+def run_tensorflow(tensorflow_python: str) -> Callable[..., Any]:
+    """Runs a script of `programs` with TensorFlow; what it prints last is JSON."""
+
+    def run(script: str, *arguments: str) -> Any:
+        environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
+        for name in ("PYTHONPATH", "http_proxy", "https_proxy", "grpc_proxy"):
+            environment.pop(name, None)
+        done = subprocess.run(
+            [tensorflow_python, str(_FOLDER / "programs" / script), *arguments],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_PROGRAM_SECONDS,
+            env=environment,
+        )
+        if done.returncode:
+            pytest.fail(
+                f"{script} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}",
+                pytrace=False,
+            )
+        return json.loads(done.stdout.splitlines()[-1])
+
+    return run
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of this machine that nobody listens at."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("localhost", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+class Cluster:
+    """Tasks of Millrace, each a process.
+
+    Attributes:
+      addresses: host:port of the tasks, by job.
+    """
+
+    def __init__(self, sizes: dict[str, int], log_folder: Path) -> None:
+        ports = iter(free_ports(sum(sizes.values())))
+        self.addresses = {
+            job: [f"localhost:{next(ports)}" for _ in range(size)] for job, size in sizes.items()
+        }
+        self._log_folder = log_folder
+        self._tasks: list[tuple[subprocess.Popen[str], Path]] = []
+
+    def start(self) -> None:
+        """Starts all tasks and waits until they serve."""
+        for job, addresses in self.addresses.items():
+            for index in range(len(addresses)):
+                log = self._log_folder / f"{job}-{index}.log"
+                with log.open("w") as errors:
+                    process = subprocess.Popen(
+                        [
+                            sys.executable,
+                            str(_FOLDER / "serve_task.py"),
+                            json.dumps(self.addresses),
+                            job,
+                            str(index),
+                        ],
+                        stdin=subprocess.PIPE,
+                        stdout=subprocess.PIPE,
+                        stderr=errors,
+                        text=True,
+                        env={**os.environ, "JAX_PLATFORMS": "cpu"},
+                    )
+                self._tasks.append((process, log))
+        for process, log in self._tasks:
+            assert process.stdout is not None
+            if not process.stdout.readline().startswith("serving"):
+                pytest.fail(f"A task did not start:\n{log.read_text()}", pytrace=False)
+
+    def stop(self) -> None:
+        """Ends all tasks."""
+        for process, _ in self._tasks:
+            assert process.stdin is not None
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.close()
+        for process, _ in self._tasks:
+            try:
+                process.wait(_START_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+                raise
+            finally:
+                assert process.stdout is not None
+                process.stdout.close()
+
+    def logs(self) -> str:
+        """What the tasks have said."""
+        return "\n".join(f"{log.name}:\n{log.read_text()}" for _, log in self._tasks)
+
+    @property
+    def target(self) -> str:
+        """The first worker's session target."""
+        return f"grpc://{self.addresses['worker'][0]}"
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Two ps and two workers."""
+    made = Cluster({"ps": 2, "worker": 2}, tmp_path_factory.mktemp("tasks"))
+    try:
+        made.start()
+        yield made
+    finally:
+        made.stop()
