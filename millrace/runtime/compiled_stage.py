@@ -253,15 +253,11 @@ class CompiledStage:
                     slot.value = value
         except NotCompilable:
             self._is_interpreted = True
-        except RuntimeError as error:
-            if "deleted" not in str(error):
-                raise
         finally:
             for slot in reversed(slots.locked):
                 slot.lock.release()
         if outcome is None:
-            # A read-only variable was updated by another step between our look and the call,
-            # or the nodes turned out not to fit into one program.
+            # The nodes turned out not to fit into one program.
             return self.run(inputs, step)
         outputs = outcome.outputs
         # One program's outputs become ready together: any of them tells.
@@ -290,8 +286,10 @@ class CompiledStage:
                 [resources.variable(*variable_key(v)) for v in group]
                 for group in (self._kept, self._donated, self._written)
             )
-            # Every stage takes locks in the order of their serials; two nodes may share one.
-            locked = [slot for _, slot in sorted({s.serial: s for s in written}.items())]
+            # Every stage takes locks in the order of their serials; two nodes may share one. What
+            # is only read is locked too: another step must not give its buffer away between our
+            # look and the call.
+            locked = [slot for _, slot in sorted({s.serial: s for s in kept + written}.items())]
             found = self._slots = (
                 resources.generation,
                 _Slots(kept, donated, written, locked),

@@ -124,9 +124,11 @@ class StoredState:
                 # A view of the buffer: XLA copies on write while somebody holds one.
                 return np.asarray(value)
             except RuntimeError:
-                # Another step updated the variable, and took the buffer, as we looked at it.
-                if slot.value is value:
-                    raise
+                # Another step has taken the buffer to update it in place; it holds the lock
+                # until the new value is there.
+                with slot.lock:
+                    if slot.value is value:
+                        raise
 
     def write(self, variable: Node, value: Any) -> None:
         """Replaces the value."""

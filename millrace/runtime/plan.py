@@ -181,7 +181,9 @@ class HostStage:
         self._snapshots = [
             edge.index for edge in self.outputs if edge.dtype._is_ref_dtype and edge in wanted
         ]
-        self._written = VariableUse([node], frozenset()).written
+        use = VariableUse([node], frozenset())
+        #: What is locked while it runs: all that it touches, if it writes anything.
+        self._locked = list(dict.fromkeys(use.written + use.read)) if use.written else []
         self.inputs = [edge for edge in dict.fromkeys(node.inputs) if not is_variable_edge(edge)]
 
     @property
@@ -202,11 +204,11 @@ class HostStage:
             else jax.tree.map(np.asarray, value)
             for edge, value in zip(self.inputs, inputs, strict=True)
         }
-        if not self._written and not self._snapshots:
+        if not self._locked and not self._snapshots:
             return call(self.node, gather_inputs(self.node, env, services), services)
-        slots = [step.resources.variable(*variable_key(v)) for v in self._written]
+        slots = [step.resources.variable(*variable_key(v)) for v in self._locked]
         with contextlib.ExitStack() as locks:
-            for slot in sorted(slots, key=lambda s: s.serial):
+            for _, slot in sorted({s.serial: s for s in slots}.items()):
                 locks.enter_context(slot.lock)
             outputs = call(self.node, gather_inputs(self.node, env, services), services)
             for i in self._snapshots:

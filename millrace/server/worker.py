@@ -214,6 +214,8 @@ class Worker:
         if ended is not None:
             raise ended
         step.exchange = _Exchange(self, graph.session, number)
+        # When one op of the part fails, nobody sends what the others wait for.
+        step.cancellation.register(lambda: self.mailbox.end(number, step.cancellation.error))
         with self._lock:
             self._running[number] = _Running(graph, step, master)
         return step
