@@ -434,7 +434,8 @@ class MasterSession:
         for remote in prepared.remote:
             tensors = answers[remote.address].tensors
             for i, value in zip(remote.part.results, tensors, strict=False):
-                found[i] = value if value.ndim else value[()]
+                # A scalar string is bytes already when the task is in this process.
+                found[i] = value if getattr(value, "ndim", 1) else value[()]
         if run_metadata is not None:
             run_metadata.Clear()
             if trace:
