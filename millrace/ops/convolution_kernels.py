@@ -16,10 +16,13 @@ from millrace.ops.xla import jax, jnp, lax
 __all__: list[str] = []
 
 #: The longest sum (images x positions) that one convolution of a filter gradient should take:
-#: the CPU's contraction slows to a third beyond a few thousand terms.
-FILTER_GRADIENT_TERMS = 4096
-#: Into how many convolutions a filter gradient is split at most: each takes 0.1 s to compile.
-FILTER_GRADIENT_PARTS = 8
+#: beyond a few thousand terms the CPU's contraction leaves the caches, and takes three times as
+#: long.
+FILTER_GRADIENT_TERMS = 2048
+#: How many multiplications make a convolution worth two transpositions (`_worth_all_cores`).
+WORTH_ALL_CORES = 2**27
+#: Rows of an image as wide as this keep all cores busy by themselves.
+WIDE_ENOUGH = 128
 
 
 def dimension_numbers(rank: int, channels_first: bool) -> lax.ConvDimensionNumbers:
@@ -51,6 +54,15 @@ def _materialized(*arrays: Any) -> tuple[Any, ...]:
 
 def convolve(x: Any, filters: Any, windows: Sequence[Window], channels_first: bool) -> Any:
     """The convolution itself (in the sense of neural networks: a correlation)."""
+    if not channels_first and _worth_all_cores(x, filters, windows):
+        pads = [w.pads(length) for w, length in zip(windows, x.shape[1:-1], strict=True)]
+        return _with_batch_in_width(x, filters, pads, [w.dilation for w in windows])
+    return _convolve_as_given(x, filters, windows, channels_first)
+
+
+def _convolve_as_given(
+    x: Any, filters: Any, windows: Sequence[Window], channels_first: bool
+) -> Any:
     channels = x.shape[1 if channels_first else -1]
     lengths = _lengths(x.shape, channels_first)
     return lax.conv_general_dilated(
@@ -64,6 +76,57 @@ def convolve(x: Any, filters: Any, windows: Sequence[Window], channels_first: bo
     )
 
 
+# -- All cores ---------------------------------------------------------------------------
+#
+# XLA's CPU convolution (YNNPACK) shares out the positions of one row of one image, and the
+# output channels, between the cores; rows and images follow each other. With a row of 14
+# positions and 64 channels it runs on one core, whatever the batch. So the batch goes into the
+# row: position w of image n is at w * batch + n, the next position of the same image is `batch`
+# further, and a window with that dilation never sees another image. The sums are the same, in
+# the same order.
+
+
+def _worth_all_cores(x: Any, filters: Any, windows: Sequence[Window]) -> bool:
+    """Whether `_with_batch_in_width` can do this convolution (channels last), and should.
+
+    By shapes alone, so that a program is compiled the same way each time.
+    """
+    if jax.default_backend() != "cpu" or len(windows) != 2:
+        return False
+    batch, height, width, channels = x.shape
+    outputs = filters.shape[3]
+    if filters.shape[2] != channels or any(w.stride != 1 for w in windows):
+        return False
+    # XLA makes a 1 x 1 convolution a matrix product, and gives few channels to another library.
+    if all(w.size == 1 for w in windows) or max(channels, outputs) <= 16 or channels < 8:
+        return False
+    work = batch * height * width * windows[0].size * windows[1].size * channels * outputs
+    return batch > 1 and width < WIDE_ENOUGH and work >= WORTH_ALL_CORES
+
+
+def _with_batch_in_width(
+    x: Any, filters: Any, pads: Sequence[tuple[int, int]], dilations: Sequence[int]
+) -> Any:
+    """A convolution with steps of 1 and channels last, the whole batch as one wide image."""
+    batch, height, width, channels = x.shape
+    one = jnp.reshape(jnp.transpose(x, (1, 2, 0, 3)), (1, height, width * batch, channels))
+    before, behind = pads[1]
+    result = lax.conv_general_dilated(
+        one,
+        filters,
+        window_strides=(1, 1),
+        padding=(pads[0], (before * batch, behind * batch)),
+        rhs_dilation=(dilations[0], dilations[1] * batch),
+        dimension_numbers=dimension_numbers(4, False),
+    )
+    height, outputs = result.shape[1], result.shape[3]
+    apart = jnp.reshape(result, (height, result.shape[2] // batch, batch, outputs))
+    return jnp.transpose(apart, (2, 0, 1, 3))
+
+
+# -- Gradients ---------------------------------------------------------------------------
+
+
 def gradient_by_input(
     input_shape: Sequence[int],
     filters: Any,
@@ -74,9 +137,17 @@ def gradient_by_input(
     """What a convolution passes back to its input: the transposed convolution."""
     if len(windows) > 2 and any(w.stride > 1 for w in windows):
         return _transposed_with_zeros(input_shape, filters, grad, windows, channels_first)
+    if not channels_first and filters.shape[-2] == input_shape[-1]:
+        backwards = jnp.swapaxes(jnp.flip(filters, tuple(range(len(windows)))), -1, -2)
+        if _worth_all_cores(grad, backwards, windows):
+            pads = []
+            for w, length, count in zip(windows, input_shape[1:-1], grad.shape[1:-1], strict=True):
+                before = w.reach - 1 - w.pads(length)[0]
+                pads.append((before, length + w.reach - 1 - count - before))
+            return _with_batch_in_width(grad, backwards, pads, [w.dilation for w in windows])
     template = _template(input_shape, grad.dtype)
     transpose = jax.linear_transpose(
-        lambda x: convolve(x, filters, windows, channels_first), template
+        lambda x: _convolve_as_given(x, filters, windows, channels_first), template
     )
     return transpose(grad)[0]
 
@@ -130,63 +201,72 @@ def gradient_by_filter(
     if filter_shape[-2] != x.shape[1 if channels_first else -1]:
         template = _template(filter_shape, grad.dtype)
         return jax.linear_transpose(
-            lambda filters: convolve(x, filters, windows, channels_first), template
+            lambda filters: _convolve_as_given(x, filters, windows, channels_first), template
         )(grad)[0]
     if channels_first:
         x, grad = jnp.moveaxis(x, 1, -1), jnp.moveaxis(grad, 1, -1)
     images = batch
     if jax.default_backend() == "cpu":
-        terms = grad.size // max(grad.shape[-1], 1)
-        wanted = -(-terms // FILTER_GRADIENT_TERMS)
-        images = -(-batch // max(min(wanted, FILTER_GRADIENT_PARTS), 1))
+        positions = max(grad.size // max(batch * grad.shape[-1], 1), 1)
+        images = min(max(FILTER_GRADIENT_TERMS // positions, 1), batch)
     parts, rest = divmod(batch, images)
-    if parts > 1:
-        # What precedes must not be computed anew for each part.
-        x, grad = _materialized(x, grad)
-    total = _filter_gradient_parts(x, grad, parts, images, windows)
-    if rest:
-        total = total + _filter_gradient_parts(x[-rest:], grad[-rest:], 1, rest, windows)
-    rank = total.ndim
-    # [in, *window, out] to [*window, in, out].
-    return jnp.transpose(total, (*range(1, rank - 1), 0, rank - 1))
+
+    def of_part(part: Any, count: int) -> Any:
+        start = part * images
+        return _filter_gradient(
+            lax.dynamic_slice_in_dim(x, start, count),
+            lax.dynamic_slice_in_dim(grad, start, count),
+            windows,
+        )
+
+    if parts == 1 and not rest:
+        return _filter_gradient(x, grad, windows)
+    # A loop, not a sum of `parts` terms: it compiles once, what it slices is in the cache, and
+    # what comes before is not computed anew in the transposition of each part.
+    zeros = jnp.zeros(tuple(filter_shape), grad.dtype)
+    total = lax.fori_loop(0, parts, lambda part, sum_: sum_ + of_part(part, images), zeros)
+    return total + of_part(parts, rest) if rest else total
 
 
-def _filter_gradient_parts(
-    x: Any, grad: Any, parts: int, images: int, windows: Sequence[Window]
-) -> Any:
-    """The sum of a convolution a part, ``[in, *window, out]``; data have channels last.
+def _filter_gradient(x: Any, grad: Any, windows: Sequence[Window]) -> Any:
+    """The gradient as one convolution, ``[*window, in, out]``; data have channels last.
 
-    The channels of the data play the batch, its images the channels, and the gradients are the
-    filters. The layout is the one that XLA's convolutions want, so that it adds no transposition
-    of its own.
+    The images of the data play the channels, and the gradients are the filters. The channels
+    play the batch, or stand inside the rows (see `_with_batch_in_width`), where all cores share
+    them. The layouts are those that XLA's convolutions want: another one would be transposed
+    first, or, inside of a loop, be computed by a plain loop.
     """
     lengths, counts = x.shape[1:-1], grad.shape[1:-1]
-    rank = x.ndim
-    space = tuple(range(2, rank))
-    count = parts * images
-    data = jnp.reshape(x[:count], (parts, images, *x.shape[1:]))
-    data = jnp.transpose(data, (0, rank, *space, 1))
-    filters = jnp.reshape(grad[:count], (parts, images, *grad.shape[1:]))
-    filters = jnp.transpose(filters, (0, *space, 1, rank))
-    if parts > 1:
-        data, filters = _materialized(data, filters)
+    images, channels, rank = x.shape[0], x.shape[-1], x.ndim
     pads = []
     for w, length, number in zip(windows, lengths, counts, strict=True):
         before = w.pads(length)[0]
         reach = (w.size - 1) * w.dilation + (number - 1) * w.stride + 1
         pads.append((before, reach - length - before))
-    total: Any = None
-    for part in range(parts):
-        piece = lax.conv_general_dilated(
-            data[part],
-            filters[part],
-            window_strides=[w.dilation for w in windows],
-            padding=pads,
-            rhs_dilation=[w.stride for w in windows],
-            dimension_numbers=dimension_numbers(rank, False),
-        )
-        total = piece if total is None else total + piece
-    return total
+    space = tuple(range(1, rank - 1))
+    filters = jnp.transpose(grad, (*space, 0, rank - 1))
+    strides, dilations = [w.dilation for w in windows], [w.stride for w in windows]
+    in_width = len(windows) == 2 and strides[1] == 1 and channels >= 8
+    if in_width and jax.default_backend() == "cpu":
+        data = jnp.transpose(x, (*space, rank - 1, 0))
+        data = jnp.reshape(data, (1, lengths[0], lengths[1] * channels, images))
+        before, behind = pads[1]
+        pads[1] = (before * channels, behind * channels)
+        dilations[1] *= channels
+    else:
+        data = jnp.transpose(x, (rank - 1, *space, 0))
+    result = lax.conv_general_dilated(
+        data,
+        filters,
+        window_strides=strides,
+        padding=pads,
+        rhs_dilation=dilations,
+        dimension_numbers=dimension_numbers(rank, False),
+    )
+    if data.shape[0] == 1:
+        return jnp.reshape(result, (*(w.size for w in windows), channels, grad.shape[-1]))
+    # [in, *window, out] to [*window, in, out].
+    return jnp.transpose(result, (*range(1, rank - 1), 0, rank - 1))
 
 
 # -- Depthwise ---------------------------------------------------------------------------

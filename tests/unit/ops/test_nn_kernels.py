@@ -131,6 +131,42 @@ def test_gradients_of_convolutions_in_parts_are_those_of_jax(case, monkeypatch):
     )
 
 
+SHARED_BY_ALL_CORES = [
+    # height, width, window, dilations, stride, padding
+    (6, 9, (3, 2), (1, 1), 1, b"SAME"),
+    (7, 6, (2, 3), (2, 1), 1, b"VALID"),
+    (5, 8, (3, 3), (1, 2), 1, b"EXPLICIT"),
+    (7, 7, (3, 3), (1, 1), 2, b"VALID"),
+]
+
+
+@pytest.mark.parametrize("case", SHARED_BY_ALL_CORES, ids=str)
+def test_a_batch_laid_into_the_width_gives_what_the_images_give_one_by_one(case, monkeypatch):
+    monkeypatch.setattr(convolution_kernels, "WORTH_ALL_CORES", 0)
+    monkeypatch.setattr(convolution_kernels, "FILTER_GRADIENT_TERMS", 60)
+    height, width, sizes, dilations, stride, padding = case
+    steps = [
+        Window(sizes[0], stride, dilations[0], padding, (1, 2)),
+        Window(sizes[1], stride, dilations[1], padding, (0, 3)),
+    ]
+    x, filters = normal(5, height, width, 8), normal(*sizes, 8, 17)
+    plain = convolution_kernels._convolve_as_given
+    y, pull_back = jax.vjp(lambda x, w: plain(x, w, steps, False), x, filters)
+    grad = normal(*y.shape)
+    by_input, by_filter = pull_back(grad)
+    shared = convolution_kernels._worth_all_cores(x, filters, steps)
+    assert shared == (stride == 1)
+    for found, expected in [
+        (convolution_kernels.convolve(x, filters, steps, False), y),
+        (convolution_kernels.gradient_by_input(x.shape, filters, grad, steps, False), by_input),
+        (
+            convolution_kernels.gradient_by_filter(x, filters.shape, grad, steps, False),
+            by_filter,
+        ),
+    ]:
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-4)
+
+
 @pytest.mark.parametrize(("stride", "first"), [(1, False), (2, False), (2, True)])
 def test_gradients_of_convolutions_of_volumes_are_those_of_jax(stride, first):
     steps = [Window(2, stride, 1, b"SAME")] * 3
