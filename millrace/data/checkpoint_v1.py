@@ -57,7 +57,7 @@ SavedTensorSlices: Any = _messages["SavedTensorSlices"]
 
 _META_KEY = b""
 _VERSION = 1
-#: The field of TensorProto that has the values of each type.
+#: The field of TensorProto that has the values of each type; TensorFlow saves no others in V1.
 _FIELDS = {
     "float32": "float_val",
     "float64": "double_val",
@@ -67,9 +67,6 @@ _FIELDS = {
     "complex64": "scomplex_val",
     "complex128": "dcomplex_val",
     "float16": "half_val",
-    "bfloat16": "half_val",
-    "uint32": "uint32_val",
-    "uint64": "uint64_val",
     **dict.fromkeys(
         "int32 int16 int8 uint16 uint8 qint8 quint8 qint16 quint16 qint32".split(), "int_val"
     ),
@@ -100,7 +97,7 @@ def write(filename: str, parts: Sequence[PartToSave]) -> None:
     meta.meta.versions.producer = _VERSION
     listed: dict[str, Any] = {}
     contents: dict[bytes, PartToSave] = {}
-    for each in parts:
+    for each in sorted(parts, key=lambda part: part.name.encode()):
         entry = listed.get(each.name)
         if entry is None:
             entry = listed[each.name] = meta.meta.tensor.add(

@@ -108,11 +108,13 @@ def SaveV2(
     parts = [_part(spec, value) for spec, value in zip(specs, tensors, strict=True)]
     writer = BundleWriter(name)
     try:
-        for i in sorted(range(len(names)), key=lambda i: names[i].encode()):
-            if specs[i]:
-                writer.add_slice(names[i], *parts[i], tensors[i], dtypes[i])
+        for each, spec, part, value, dtype in zip(
+            names, specs, parts, tensors, dtypes, strict=True
+        ):
+            if spec:
+                writer.add_slice(each, *part, value, dtype)
             else:
-                writer.add(names[i], tensors[i], dtypes[i])
+                writer.add(each, value, dtype)
     except BaseException:
         writer.discard()
         raise
@@ -159,11 +161,7 @@ def RestoreV2(
             return [_restore_v1(old, *each) for each in zip(names, specs, dtypes, strict=True)]
     with BundleReader(name) as reader:
         _check_present(reader, name, names)
-        # In the order in which they are in the file.
-        values: list[Any] = [None] * len(names)
-        for i in sorted(range(len(names)), key=lambda i: names[i]):
-            values[i] = _restore(reader, names[i], specs[i], dtypes[i])
-        return values
+        return [_restore(reader, *each) for each in zip(names, specs, dtypes, strict=True)]
 
 
 def _check_present(reader: BundleReader, prefix: str, names: Sequence[str]) -> None:

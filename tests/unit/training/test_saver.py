@@ -12,6 +12,7 @@ import pytest
 
 import millrace as tf
 from millrace.core.config import SaverDef
+from millrace.training.saver_builder import BaseSaverBuilder
 
 
 def build(parts: int = 3, resource: bool = False) -> list[Any]:
@@ -276,3 +277,181 @@ def test_bad_arguments_are_refused_as_tensorflow_refuses_them(tmp_path: Path) ->
         with pytest.raises(ValueError, match="not a valid checkpoint"):
             saver.restore(sess, str(tmp_path / "nothing"))
         assert not list(tmp_path.glob("m*"))
+
+
+def test_a_meta_graph_brings_its_saver_along(tmp_path: Path) -> None:
+    path, expected = save(tmp_path / "model", resource=True)
+    for scope in (None, "inner"):
+        with tf.Graph().as_default() as graph, tf.Session() as sess:
+            saver = tf.train.import_meta_graph(f"{path}.meta", import_scope=scope)
+            assert isinstance(saver, tf.train.Saver)
+            saver.restore(sess, path)
+            prefix = f"{scope}/" if scope else ""
+            np.testing.assert_array_equal(sess.run(f"{prefix}a:0"), expected[0])
+            parts = [v for v in tf.global_variables() if "/part_" in v.name]
+            assert [v._save_slice_info.full_name for v in parts] == [f"{prefix}p"] * 3
+            again = saver.save(sess, str(tmp_path / "again"), write_meta_graph=False)
+            assert again == str(tmp_path / "again")
+            if scope is None:
+                assert tf.train.list_variables(again) == tf.train.list_variables(path)
+            assert graph.get_operation_by_name(saver.saver_def.restore_op_name)
+
+
+def test_a_saver_becomes_a_message_and_a_saver_again(tmp_path: Path) -> None:
+    with tf.Graph().as_default(), tf.Session() as sess:
+        with tf.name_scope("outer"):
+            v = tf.Variable(1.0, name="v")
+            saver = tf.train.Saver(max_to_keep=3)
+        tf.add_to_collection(tf.GraphKeys.SAVERS, saver)
+        assert saver.as_saver_def() is saver.to_proto()
+        stripped = saver.to_proto(export_scope="outer")
+        assert stripped is not None and stripped.save_tensor_name == "save/control_dependency:0"
+        assert saver.to_proto(export_scope="elsewhere") is None
+        sess.run(v.initializer)
+        again = tf.train.Saver.from_proto(stripped, import_scope="outer")
+        path = again.save(sess, str(tmp_path / "m"))
+        assert path is not None and again.saver_def.max_to_keep == 3
+        meta = tf.train.export_meta_graph(saver_def=saver.saver_def)
+        with pytest.raises(ValueError, match="must specify the save_tensor_name"):
+            tf.train.Saver(saver_def=SaverDef(restore_op_name="x"))
+    with tf.Graph().as_default(), tf.Session() as sess:
+        imported = tf.train.import_meta_graph(meta)
+        imported.restore(sess, path)
+        (collected,) = tf.get_collection(tf.GraphKeys.SAVERS)
+        collected.restore(sess, path)
+        assert sess.run("outer/v:0") == 1.0
+
+
+def test_a_table_is_saved_with_the_variables(tmp_path: Path) -> None:
+    def make() -> Any:
+        return tf.lookup.experimental.DenseHashTable(
+            tf.string, tf.int64, -1, empty_key="", deleted_key="-", name="words"
+        )
+
+    with tf.Graph().as_default(), tf.Session() as sess:
+        words = make()
+        sess.run(words.insert(["a", "b"], [1, 2]))
+        path = tf.train.Saver().save(sess, str(tmp_path / "m"))
+    with tf.Graph().as_default(), tf.Session() as sess:
+        words = make()
+        tf.train.Saver().restore(sess, path)
+        assert sess.run(words.lookup(["b", "c", "a"])).tolist() == [2, -1, 1]
+
+
+def test_an_object_that_says_how_is_saved_as_it_says(tmp_path: Path) -> None:
+    class Halved(BaseSaverBuilder.SaveableObject):
+        """Saves twice the value of a variable, and restores half of what it finds."""
+
+        def __init__(self, variable: Any, name: str) -> None:
+            spec = BaseSaverBuilder.SaveSpec(variable * 2.0, "", f"{name}/doubled")
+            super().__init__(variable, [spec], name)
+
+        def restore(self, restored_tensors: Any, restored_shapes: Any) -> Any:
+            return self.op.assign(restored_tensors[0] / 2.0)
+
+    with tf.Graph().as_default(), tf.Session() as sess:
+        v = tf.Variable(3.0, name="v")
+        sess.run(v.initializer)
+        saver = tf.train.Saver([Halved(v, "v")])
+        path = saver.save(sess, str(tmp_path / "m"))
+        assert tf.train.load_variable(path, "v/doubled") == 6.0
+        v.load(0.0, sess)
+        saver.restore(sess, path)
+        assert sess.run(v) == 3.0
+
+
+def test_checkpoints_of_objects_are_restored_by_name() -> None:
+    """Written by tf.train.Checkpoint; see golden_checkpoints/record.py."""
+    path = str(Path(__file__).parents[1] / "data" / "golden_checkpoints" / "objects")
+    with tf.Graph().as_default(), tf.Session() as sess:
+        w = tf.Variable([0.0, 0.0], name="w")
+        step = tf.Variable(0, name="step")
+        saver = tf.train.Saver()
+        for _ in range(2):
+            saver.restore(sess, path)
+            assert sess.run(step) == 7
+            np.testing.assert_array_equal(sess.run(w), [1.5, 2.5])
+        tf.Variable(0, name="gone")
+        with pytest.raises(tf.errors.NotFoundError, match="not in the checkpoint: gone"):
+            tf.train.Saver().restore(sess, path)
+
+
+def test_everything_works_behind_a_url(request: pytest.FixtureRequest) -> None:
+    folder = f"memory://{abs(hash(request.node.name))}"
+    with tf.Graph().as_default(), tf.Session() as sess:
+        v = tf.Variable(0.0, name="v")
+        with tf.device("/cpu:0"):
+            tf.Variable(1.0, name="w").initializer.run(session=sess)
+        for sharded in (False, True):
+            saver = tf.train.Saver(sharded=sharded, max_to_keep=2)
+            for step in range(3):
+                v.load(step + 10.0 * sharded, sess)
+                saver.save(sess, f"{folder}/m{sharded}", global_step=step)
+            found = tf.train.latest_checkpoint(folder)
+            assert found == f"{folder}/m{sharded}-2"
+            v.load(-1.0, sess)
+            saver.restore(sess, found)
+            assert sess.run(v) == 2.0 + 10.0 * sharded
+            assert not tf.train.checkpoint_exists(f"{folder}/m{sharded}-0")
+            # The same name again.
+            for value in (5.0, 6.0):
+                v.load(value, sess)
+                saver.save(sess, f"{folder}/same")
+                v.load(-1.0, sess)
+                saver.restore(sess, f"{folder}/same")
+                assert sess.run(v) == value
+        with tf.Graph().as_default(), tf.Session() as other:
+            imported = tf.train.import_meta_graph(f"{folder}/same.meta")
+            imported.restore(other, f"{folder}/same")
+            assert other.run("v:0") == 6.0
+    assert not [n for n in tf.gfile.ListDirectory(folder) if "temp" in n]
+
+
+def test_a_folder_that_was_moved_is_found_when_paths_are_relative(tmp_path: Path) -> None:
+    with tf.Graph().as_default(), tf.Session() as sess:
+        tf.Variable(1.0, name="v").initializer.run(session=sess)
+        saver = tf.train.Saver(save_relative_paths=True)
+        (tmp_path / "a").mkdir()
+        for step in range(2):
+            saver.save(sess, str(tmp_path / "a" / "m"), global_step=step)
+    (tmp_path / "a").rename(tmp_path / "b")
+    state = tf.train.get_checkpoint_state(str(tmp_path / "b"))
+    assert state.model_checkpoint_path == str(tmp_path / "b" / "m-1")
+    assert list(state.all_model_checkpoint_paths) == [
+        str(tmp_path / "b" / f"m-{i}") for i in (0, 1)
+    ]
+    assert tf.train.latest_checkpoint(str(tmp_path / "b")) == str(tmp_path / "b" / "m-1")
+
+
+def test_relative_names_are_written_relative_to_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with tf.Graph().as_default(), tf.Session() as sess:
+        tf.Variable(1.0, name="v").initializer.run(session=sess)
+        saver = tf.train.Saver()
+        for prefix in ("m", "./m", "folder/m"):
+            path = saver.save(sess, prefix, global_step=1, latest_filename="latest")
+            folder = os.path.dirname(prefix)
+            assert path == f"{prefix}-1"
+            text = Path(folder, "latest").read_text()
+            assert text.startswith('model_checkpoint_path: "m-1"\n')
+            found = tf.train.latest_checkpoint(folder, "latest")
+            assert found is not None and os.path.normpath(found) == os.path.normpath(path)
+
+
+def test_a_state_file_that_cannot_be_read_is_as_none(tmp_path: Path) -> None:
+    (tmp_path / "checkpoint").write_text("model_checkpoint_path: nothing quoted {")
+    assert tf.train.get_checkpoint_state(str(tmp_path)) is None
+    (tmp_path / "checkpoint").write_bytes(b"\xff\xfe\x00")
+    assert tf.train.latest_checkpoint(str(tmp_path)) is None
+    (tmp_path / "checkpoint").write_text("")
+    with pytest.raises(ValueError, match="Invalid checkpoint state loaded from"):
+        tf.train.get_checkpoint_state(str(tmp_path))
+    with pytest.raises(ValueError, match="timestamps, if provided, must match"):
+        tf.train.generate_checkpoint_state_proto(
+            str(tmp_path), "m", ["m"], all_model_checkpoint_timestamps=[1.0, 2.0]
+        )
+    with pytest.raises(RuntimeError, match="conflicts with path used for checkpoint state"):
+        path = str(tmp_path / "checkpoint")
+        tf.train.update_checkpoint_state(str(tmp_path), path)
