@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn, Protocol
 
-from millrace.cli import info, version
+from millrace.cli import info, run, version
 from millrace.platform.version import __version__
 
 USAGE_ERROR = 2
@@ -29,6 +29,7 @@ class Command(Protocol):
 
 COMMANDS: dict[str, Command] = {
     "info": info,
+    "run": run,
     "version": version,
 }
 

@@ -29,6 +29,12 @@ _OPTIONS = (
     ("grpc.max_receive_message_length", _NO_LIMIT),
     ("grpc.so_reuseport", 0),
 )
+#: A task that was waited for long is found soon after it is up; gRPC's own limit is 2 minutes.
+_RECONNECT = (
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 1000),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+)
 _STATUS_BY_CODE = {status.value[0]: status for status in grpc.StatusCode}
 #: gRPC refuses a larger trailer; what is longer is cut in the middle.
 _MAX_DETAILS = 4096
@@ -66,7 +72,14 @@ class CachedThreads(concurrent.futures.Executor):
             if self._idle >= len(self._tasks):
                 self._has_task.notify()
                 return future
-        threading.Thread(target=self._work, name=self._name, daemon=True).start()
+        try:
+            threading.Thread(target=self._work, name=self._name, daemon=True).start()
+        except RuntimeError:
+            # No thread can be had. A task that none will take must not be left lying.
+            with self._lock:
+                self._tasks = [task for task in self._tasks if task[0] is not future]
+            if not future.done() and not future.running():
+                raise
         return future
 
     def _work(self) -> None:
@@ -123,12 +136,16 @@ class RpcServer:
         self,
         meet: Callable[[bytes], bytes],
         accept: Callable[[bytes], GrpcChannel | None],
+        status: Callable[[bytes], bytes],
+        stop: Callable[[bytes], bytes],
     ) -> None:
         """Serves Millrace's own service.
 
         Args:
           meet: Answers a greeting.
           accept: Makes a channel for a stream that begins with the given ticket, or refuses.
+          status: Tells what the task holds and does, as JSON.
+          stop: Lets the server stop; answers before it does.
         """
 
         def exchange(pieces: Iterator[bytes], context: Any) -> Iterator[bytes]:
@@ -146,6 +163,10 @@ class RpcServer:
                     PEER,
                     {
                         "Meet": grpc.unary_unary_rpc_method_handler(_guarded(meet, f"{PEER}/Meet")),
+                        "Status": grpc.unary_unary_rpc_method_handler(
+                            _guarded(status, f"{PEER}/Status")
+                        ),
+                        "Stop": grpc.unary_unary_rpc_method_handler(_guarded(stop, f"{PEER}/Stop")),
                         "Exchange": grpc.stream_stream_rpc_method_handler(exchange),
                     },
                 ),
@@ -178,8 +199,23 @@ class RpcServer:
         self._server.stop(grace).wait()
 
 
+_call = threading.local()
+
+
+def on_abandoned(callback: Callable[[], None]) -> None:
+    """Calls `callback` if the client of the call that this thread serves goes away.
+
+    It is also called when the call is over, in either way, and at once when the client is gone
+    already. In a thread that serves no call nothing happens: then the caller is here.
+    """
+    context = getattr(_call, "context", None)
+    if context is not None and not context.add_callback(callback):
+        callback()
+
+
 def _guarded(call: Callable[[Any], Any], name: str) -> Callable[[Any, Any], Any]:
     def handle(request: Any, context: Any) -> Any:
+        _call.context = context
         try:
             return call(request)
         except errors.OpError as error:
@@ -189,6 +225,8 @@ def _guarded(call: Callable[[Any], Any], name: str) -> Callable[[Any, Any], Any]
         except Exception as error:
             logging.error("%s failed", name, exc_info=True)
             code, details = errors.INTERNAL, f"{type(error).__name__}: {error}"
+        finally:
+            _call.context = None
         context.abort(_STATUS_BY_CODE.get(code, grpc.StatusCode.UNKNOWN), shorten(details))
 
     return handle
@@ -236,7 +274,7 @@ class Connection:
     def __init__(self, address: str) -> None:
         self.address = address
         # Each connection is its own: otherwise one's backing off would delay another's start.
-        options = (*_OPTIONS[:2], ("grpc.use_local_subchannel_pool", 1))
+        options = (*_OPTIONS[:2], ("grpc.use_local_subchannel_pool", 1), *_RECONNECT)
         self.grpc_channel = grpc.insecure_channel(address, options=options)
 
     def master(self) -> Stub:
@@ -249,10 +287,20 @@ class Connection:
 
     def meet(self, greeting: bytes, timeout: float) -> bytes:
         """Greets the server as a peer; its answer."""
+        return self._ask("Meet", greeting, timeout)
+
+    def status(self, timeout: float) -> bytes:
+        """What the server's task holds and does, as JSON."""
+        return self._ask("Status", b"", timeout)
+
+    def stop_server(self, timeout: float) -> None:
+        """Lets the server stop."""
+        self._ask("Stop", b"", timeout)
+
+    def _ask(self, method: str, question: bytes, timeout: float) -> bytes:
+        call = self.grpc_channel.unary_unary(f"/{PEER}/{method}")
         try:
-            answer: bytes = self.grpc_channel.unary_unary(f"/{PEER}/Meet")(
-                greeting, timeout=timeout
-            )
+            answer: bytes = call(question, timeout=timeout)
             return answer
         except grpc.RpcError as error:
             raise self.error_of(error) from None
@@ -273,12 +321,15 @@ class Connection:
         Raises:
           DeadlineExceededError: It does not within `timeout` seconds.
         """
+        ready = grpc.channel_ready_future(self.grpc_channel)
         try:
-            grpc.channel_ready_future(self.grpc_channel).result(timeout)
+            ready.result(timeout)
         except grpc.FutureTimeoutError:
             raise errors.DeadlineExceededError(
                 None, None, f"{self.address} does not answer."
             ) from None
+        finally:
+            ready.cancel()  # or it would go on watching the connection
 
     def error_of(self, error: Any) -> errors.OpError:
         """A gRPC failure as TensorFlow's exception."""

@@ -115,11 +115,17 @@ class StoredState:
 
     def read(self, variable: Node) -> Any:
         """The current value; FailedPreconditionError when there is none."""
-        slot = self.slot(variable)
+        value = self.read_slot(self.slot(variable))
+        if value is None:
+            raise uninitialized(variable)
+        return value
+
+    def read_slot(self, slot: VariableSlot) -> Any:
+        """The value in a slot, or None."""
         while True:
             value = slot.value
             if value is None:
-                raise uninitialized(variable)
+                return None
             try:
                 # A view of the buffer: XLA copies on write while somebody holds one.
                 return np.asarray(value)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 import threading
+import time
 import weakref
 from typing import Any
 
@@ -63,6 +65,7 @@ class Server:
         self._cluster = ClusterSpec(definition.cluster)
         self._task = task_name(definition.job_name, definition.task_index)
         self._incarnation = secrets.randbits(63)
+        self._born = time.monotonic()
         self._lock = threading.Lock()
         self._started = False
         self._stopped = threading.Event()
@@ -95,9 +98,36 @@ class Server:
             MasterService(self._master),
             WorkerService(self._worker, self._devices, self._peers.channel),
         )
-        self._rpc.add_peer(self._peers.meet, self._peers.accept_stream)
+        self._rpc.add_peer(
+            self._peers.meet, self._peers.accept_stream, self._tell_status, self._stop_on_request
+        )
         if start:
             self.start()
+
+    def _tell_status(self, question: bytes) -> bytes:
+        return json.dumps(self.status()).encode()
+
+    def status(self) -> dict[str, Any]:
+        """What this task holds and does, in plain values."""
+        return {
+            "task": self._task,
+            "address": self._address,
+            "incarnation": self._incarnation,
+            "uptime_seconds": round(time.monotonic() - self._born, 1),
+            "cluster": {job: _tasks(self._cluster, job) for job in self._cluster.jobs},
+            "devices": [device.name for device in self._devices()],
+            "sessions": len(self._master.sessions),
+            **self._worker.status(),
+            "traffic": {
+                peer: {name: getattr(traffic, name) for name in traffic.__slots__}
+                for peer, traffic in self._peers.traffic().items()
+            },
+        }
+
+    def _stop_on_request(self, question: bytes) -> bytes:
+        # The answer must be on its way before the door closes.
+        threading.Timer(0.1, self.stop).start()
+        return b"{}"
 
     def _own_address(self) -> str:
         definition = self._server_def

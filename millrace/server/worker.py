@@ -17,9 +17,10 @@ from millrace.passes.transfer import RECEIVE, SEND
 from millrace.rpc.message import Kind, Message
 from millrace.runtime import executor
 from millrace.runtime.deferred import Deferred
+from millrace.runtime.kernel_call import StoredState
 from millrace.runtime.mailbox import Mailbox
 from millrace.runtime.plan import Plan
-from millrace.runtime.resources import ResourceStore
+from millrace.runtime.resources import ResourceStore, VariableSlot
 from millrace.runtime.step import SessionState, Step
 
 #: Sends a message to the task at an address.
@@ -336,6 +337,35 @@ class Worker:
     def clear(self, containers: Iterable[str]) -> None:
         """Drops resource containers, the default one when none is named."""
         self.resources.clear(list(containers) or None)
+
+    def status(self) -> dict[str, Any]:
+        """What it holds and has done, in plain values."""
+        variables = []
+        global_step = None
+        for container, name, slot in self.resources.all_of(VariableSlot):
+            value = slot.value
+            if value is None:
+                continue
+            variables.append(
+                {
+                    "name": name,
+                    "container": container,
+                    "dtype": str(value.dtype),
+                    "shape": list(value.shape),
+                    "bytes": int(value.nbytes),
+                }
+            )
+            if name == "global_step" and not value.shape:
+                global_step = StoredState(self.resources).read_slot(slot)
+        with self._lock:
+            return {
+                "steps": self.steps,
+                "running_steps": len(self._running),
+                "xla_calls": self.xla_calls,
+                "graphs": len(self._graphs),
+                "variables": variables,
+                "global_step": None if global_step is None else int(global_step),
+            }
 
     def close(self) -> None:
         """Cancels everything and drops all state."""

@@ -1,0 +1,98 @@
+"""`millrace run SCRIPT`: runs a TensorFlow 1 program, unchanged, on Millrace."""
+
+from __future__ import annotations
+
+import argparse
+import linecache
+import sys
+import tokenize
+import traceback
+import types
+from pathlib import Path
+from typing import Any
+
+from millrace.compat import python2, tensorflow_import
+
+SUMMARY = "run a program that says `import tensorflow`, unchanged"
+#: Exit codes.
+FAILED = 1
+USAGE_ERROR = 2
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The script, and what it is given."""
+    parser.add_argument("script", help="a Python 3 or Python 2 program")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Runs the script as if it were the program."""
+    path = Path(arguments.script)
+    if not path.is_file():
+        print(f"millrace run: there is no file {path}", file=sys.stderr)
+        return USAGE_ERROR
+    try:
+        code = load(path)
+    except (SyntaxError, UnicodeDecodeError) as error:
+        print(f"millrace run: {path} is no Python program: {error}", file=sys.stderr)
+        return FAILED
+    tensorflow_import.install()
+    module = types.ModuleType("__main__")
+    module.__file__ = str(path)
+    sys.modules["__main__"] = module
+    sys.argv = [str(path), *arguments.arguments]
+    sys.path.insert(0, str(path.resolve().parent))
+    try:
+        exec(code, module.__dict__)
+    except (AttributeError, ImportError) as error:
+        if (complaint := complaint_about(error, path)) is None:
+            raise
+        traceback.print_exc()
+        print(f"millrace run: {complaint}", file=sys.stderr)
+        return FAILED
+    return 0
+
+
+def load(path: Path) -> Any:
+    """The compiled program; a Python 2 source is translated, and that is said.
+
+    Raises:
+      SyntaxError: It is no Python.
+    """
+    data = path.read_bytes()
+    encoding, _ = tokenize.detect_encoding(iter(data.splitlines(keepends=True)).__next__)
+    source = data.decode(encoding).replace("\r\n", "\n")
+    if python2.needs_translation(source):
+        source = python2.translate(source, str(path))
+        print(
+            f"millrace run: {path} is Python 2; running it as Python 3 (translated in memory, the "
+            "file is as it was).",
+            file=sys.stderr,
+        )
+        # Tracebacks show the lines that run.
+        linecache.cache[str(path)] = (len(source), None, source.splitlines(True), str(path))
+    return compile(source, str(path), "exec", dont_inherit=True)
+
+
+def complaint_about(error: AttributeError | ImportError, path: Path) -> str | None:
+    """A sentence about a name of TensorFlow's that is missing, if that is the error."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
+    where = f"{path}, line {frames[-1].lineno}" if frames else str(path)
+    if isinstance(error, ImportError):
+        if not (error.name or "").startswith((tensorflow_import.NAME, "millrace")):
+            return None
+        words = str(error)
+        if "cannot import name" in words:
+            name = words.split("'")[1]
+            words = tensorflow_import.describe_missing(f"{error.name}.{name}", name)
+        return f"{words} (used in {where})"
+    owner = getattr(error, "obj", None)
+    if not isinstance(owner, types.ModuleType) or not owner.__name__.startswith(
+        ("millrace", tensorflow_import.NAME)
+    ):
+        return None
+    shown = owner.__name__.replace("millrace", "tf", 1)
+    return (
+        tensorflow_import.describe_missing(f"{shown}.{error.name}", str(error.name))
+        + f" (used in {where})"
+    )

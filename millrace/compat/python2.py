@@ -1,0 +1,52 @@
+"""Python 2 sources, made into Python 3 in memory."""
+
+from __future__ import annotations
+
+import ast
+import logging
+import re
+
+from fissix import refactor  # lib2to3, which Python itself no longer has
+
+_FIXERS = (
+    "apply basestring dict except exec execfile filter funcattrs has_key idioms imports input "
+    "intern isinstance itertools itertools_imports long map methodattrs ne next nonzero "
+    "numliterals paren print raise raw_input reduce repr standarderror sys_exc throw "
+    "tuple_params types unicode urllib xrange xreadlines zip"
+).split()
+#: Names that only Python 2 has; a source that parses in Python 3 but uses one is translated too.
+_ONLY_IN_2 = re.compile(
+    r"\b(xrange|raw_input|unicode|basestring|execfile)\s*\(|\.(iteritems|itervalues|iterkeys|has_key)\s*\("
+    r"|^\s*import\s+(cPickle|ConfigParser|Queue|urllib2|StringIO)\b",
+    re.MULTILINE,
+)
+
+
+def needs_translation(source: str) -> bool:
+    """Whether a source is Python 2, not 3."""
+    try:
+        ast.parse(source)
+    except SyntaxError:
+        return True
+    return bool(_ONLY_IN_2.search(source))
+
+
+def translate(source: str, name: str) -> str:
+    """The source in Python 3.
+
+    Raises:
+      SyntaxError: It is neither Python 2 nor Python 3.
+    """
+    logging.getLogger("fissix").setLevel(logging.ERROR)
+    fixers = [f"fissix.fixes.fix_{fixer}" for fixer in _FIXERS]
+    tool = refactor.RefactoringTool(fixers)
+    try:
+        translated = str(tool.refactor_string(_with_final_newline(source), name))
+    except Exception as error:  # fissix has its own classes for tokens and grammar
+        raise SyntaxError(f"{name} is neither Python 3 nor Python 2: {error}") from None
+    ast.parse(translated, name)
+    return translated
+
+
+def _with_final_newline(source: str) -> str:
+    return source if source.endswith("\n") else source + "\n"

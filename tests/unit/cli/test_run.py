@@ -1,0 +1,60 @@
+"""`millrace run`, in processes of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def run(path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "millrace", "run", str(path), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def test_a_python_2_program_with_flags_runs_unchanged(tmp_path: Path) -> None:
+    script = tmp_path / "old.py"
+    script.write_text(
+        "import tensorflow as tf\n"
+        "import neighbour\n"
+        'tf.app.flags.DEFINE_integer("task_index", 0, "which")\n'
+        "FLAGS = tf.app.flags.FLAGS\n"
+        "def main(_):\n"
+        "    with tf.Session() as sess:\n"
+        '        print "got", sess.run(tf.constant(2) * FLAGS.task_index), neighbour.NAME\n'
+        'if __name__ == "__main__":\n'
+        "    tf.app.run()\n"
+    )
+    (tmp_path / "neighbour.py").write_text("NAME = 'next door'\n")
+    done = run(script, "--task_index=21")
+    assert done.returncode == 0, done.stderr
+    assert "got 42 next door" in done.stdout
+    assert "is Python 2; running it as Python 3" in done.stderr
+    assert 'print "got"' in script.read_text()
+
+
+def test_a_missing_name_is_told_with_the_place_and_what_is_near(tmp_path: Path) -> None:
+    script = tmp_path / "wrong.py"
+    script.write_text("import tensorflow as tf\n\ntf.train.AdamOptimiser(0.1)\n")
+    done = run(script)
+    assert done.returncode == 1
+    last = done.stderr.strip().splitlines()[-1]
+    assert "tf.train.AdamOptimiser is not in Millrace; near it: tf.train.AdamOptimizer" in last
+    assert f"{script}, line 3" in last
+
+
+@pytest.mark.parametrize(("text", "code"), [(None, 2), ("this is (no program", 1)])
+def test_what_cannot_be_run_is_one_sentence(tmp_path: Path, text: str | None, code: int) -> None:
+    script = tmp_path / "thing.py"
+    if text is not None:
+        script.write_text(text)
+    done = run(script)
+    assert done.returncode == code
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert "millrace run:" in done.stderr
