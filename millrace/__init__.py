@@ -176,9 +176,12 @@ from millrace.ops.constant import *
 from millrace.ops.contraction import *
 from millrace.ops.control_flow import *
 from millrace.ops.counting import *
+from millrace.ops.critical_section import *
 from millrace.ops.cumulative import *
 from millrace.ops.custom_gradient import *
+from millrace.ops.data_format import *
 from millrace.ops.elementwise import *
+from millrace.ops.fake_quant import *
 from millrace.ops.fourier import *
 from millrace.ops.frames import *
 from millrace.ops.functional import *
@@ -211,6 +214,7 @@ from millrace.ops.string_conversion import *
 from millrace.ops.strings import *
 from millrace.ops.template import *
 from millrace.ops.tensor_array import *
+from millrace.ops.timestamp import *
 from millrace.ops.variable_scope import *
 from millrace.ops.variables import *
 from millrace.platform.build_flags import (

@@ -51,6 +51,12 @@ from millrace.ops.cross_entropy import (
     sparse_softmax_cross_entropy_with_logits,
     weighted_cross_entropy_with_logits,
 )
+from millrace.ops.ctc import (
+    ctc_beam_search_decoder,
+    ctc_beam_search_decoder_v2,
+    ctc_greedy_decoder,
+    ctc_loss,
+)
 from millrace.ops.depthwise import (
     depthwise_conv2d,
     depthwise_conv2d_backprop_filter,
@@ -79,6 +85,7 @@ from millrace.ops.moments import (
     sufficient_statistics,
     weighted_moments,
 )
+from millrace.ops.morphology import dilation2d, erosion2d
 from millrace.ops.normalization import (
     l2_loss,
     l2_normalize,
@@ -101,7 +108,7 @@ from millrace.ops.pooling import (
     max_pool_with_argmax,
     pool,
 )
-from millrace.ops.rnn import bidirectional_dynamic_rnn, dynamic_rnn, static_rnn
+from millrace.ops.rnn import bidirectional_dynamic_rnn, dynamic_rnn, raw_rnn, static_rnn
 from millrace.ops.sampled_losses import nce_loss, sampled_softmax_loss
 from millrace.ops.softmax import log_softmax, softmax
 
@@ -132,6 +139,10 @@ __all__ = [
     "conv_transpose",
     "convolution",
     "crelu",
+    "ctc_beam_search_decoder",
+    "ctc_beam_search_decoder_v2",
+    "ctc_greedy_decoder",
+    "ctc_loss",
     "depth_to_space",
     "depthwise_conv2d",
     "depthwise_conv2d_backprop_filter",
@@ -139,10 +150,12 @@ __all__ = [
     "depthwise_conv2d_native",
     "depthwise_conv2d_native_backprop_filter",
     "depthwise_conv2d_native_backprop_input",
+    "dilation2d",
     "dropout",
     "elu",
     "embedding_lookup",
     "embedding_lookup_sparse",
+    "erosion2d",
     "fixed_unigram_candidate_sampler",
     "fused_batch_norm",
     "in_top_k",
@@ -166,6 +179,7 @@ __all__ = [
     "nce_loss",
     "normalize_moments",
     "pool",
+    "raw_rnn",
     "relu",
     "relu6",
     "relu_layer",

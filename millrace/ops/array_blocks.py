@@ -43,7 +43,7 @@ __all__ = [
 
 
 def _blocks_and_edges(
-    c: ShapeContext, blocks: np.ndarray | None, edges: str, change: int
+    c: ShapeContext, blocks: np.ndarray | None, edges: str, change: int, rank: int | None = None
 ) -> TensorShape:
     """The static shape after moving blocks.
 
@@ -52,6 +52,7 @@ def _blocks_and_edges(
       blocks: The block sizes, where known.
       edges: Name of the paddings or crops.
       change: 1 for space to batch, -1 for batch to space.
+      rank: The rank, where it is known of all inputs.
     """
     sizes = c.shape(0).sizes
     if blocks is None:
@@ -64,7 +65,7 @@ def _blocks_and_edges(
     if rows is not None and (rows < 0).any():
         raise ValueError(f"{what} cannot be negative")
     if sizes is None:
-        return unknown_shape()
+        return unknown_shape(rank)
     require_rank_at_least(c.shape(0), count + 1)
     product = math.prod(int(b) for b in blocks)
     batch = sizes[0]
@@ -193,7 +194,7 @@ def _square_blocks(c: ShapeContext) -> np.ndarray:
 @op(
     "SpaceToBatch(input: T, paddings: Tpaddings) -> output: T "
     "where Tpaddings: index = int32; block_size: int >= 2",
-    shape=lambda c: _blocks_and_edges(c, _square_blocks(c), "paddings", 1),
+    shape=lambda c: _blocks_and_edges(c, _square_blocks(c), "paddings", 1, 4),
     static=("paddings",),
 )
 def SpaceToBatch(input: Any, paddings: Any, *, block_size: int, xp: Any) -> Any:
@@ -204,7 +205,7 @@ def SpaceToBatch(input: Any, paddings: Any, *, block_size: int, xp: Any) -> Any:
 @op(
     "BatchToSpace(input: T, crops: Tidx) -> output: T where block_size: int >= 2; "
     "Tidx: index = int32",
-    shape=lambda c: _blocks_and_edges(c, _square_blocks(c), "crops", -1),
+    shape=lambda c: _blocks_and_edges(c, _square_blocks(c), "crops", -1, 4),
     static=("crops",),
 )
 def BatchToSpace(input: Any, crops: Any, *, block_size: int, xp: Any) -> Any:

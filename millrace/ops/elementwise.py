@@ -12,7 +12,7 @@ from typing import Any
 
 from millrace.core.dtypes import DType
 from millrace.graph.convert import convert_to_tensor
-from millrace.graph.defaults import name_scope
+from millrace.graph.defaults import get_default_graph, name_scope
 from millrace.graph.define import op
 from millrace.graph.operation import Operation
 from millrace.graph.registry import NO_GRADIENT
@@ -47,9 +47,18 @@ def _number(value: float, like: Any) -> Tensor:
     return convert_to_tensor(value, dtype)
 
 
-def on_values(x: Any, function: Any) -> Any:
-    """Applies a function that keeps zeros to a tensor, or to the values of a SparseTensor."""
+def on_values(x: Any, function: Any, spoiled_name: str | None = None) -> Any:
+    """Applies a function that keeps zeros to a tensor, or to the values of a SparseTensor.
+
+    Args:
+      x: A tensor or SparseTensor.
+      function: What to apply.
+      spoiled_name: A name that is used up first for a SparseTensor: TensorFlow tries an ordinary
+        tensor before it, so its node is ``Abs_1``.
+    """
     if isinstance(x, SparseTensor):
+        if spoiled_name is not None:
+            get_default_graph().unique_name(spoiled_name)
         return SparseTensor(x.indices, function(x.values), x.dense_shape)
     return function(x)
 
@@ -69,8 +78,10 @@ def _(op: Operation, grad: Any) -> Any:
 
 def abs(x: Any, name: str | None = None) -> Any:
     """The absolute value; for complex numbers their modulus, a real tensor."""
+    if isinstance(x, SparseTensor):
+        return on_values(x, lambda values: _abs(values, name), name or "Abs")
     with name_scope(name, "Abs", [x]) as scope:
-        return on_values(x, lambda values: _abs(values, scope))
+        return _abs(x, scope)
 
 
 def _abs(x: Any, name: str | None) -> Tensor:
@@ -99,7 +110,7 @@ def negative(x: Any, name: str | None = None) -> Any:
     """-x."""
     if isinstance(x, IndexedSlices):
         return -x
-    return on_values(x, lambda values: Neg(values, name=name))
+    return on_values(x, lambda values: Neg(values, name=name), name or "Neg")
 
 
 neg = negative
@@ -194,7 +205,7 @@ def _(op: Operation, grad: Any) -> Any:
 
 def square(x: Any, name: str | None = None) -> Any:
     """x * x."""
-    return on_values(x, lambda values: Square(values, name=name))
+    return on_values(x, lambda values: Square(values, name=name), name or "Square")
 
 
 @op(f"Sqrt(x: T) -> y: T where T: {INEXACT}", shape=unchanged)
@@ -220,7 +231,7 @@ def _(op: Operation, grad: Any) -> Any:
 
 def sqrt(x: Any, name: str | None = None) -> Any:
     """The square root."""
-    return on_values(x, lambda values: Sqrt(values, name=name))
+    return on_values(x, lambda values: Sqrt(values, name=name), name or "Sqrt")
 
 
 @op(f"Rsqrt(x: T) -> y: T where T: {INEXACT}", shape=unchanged)
@@ -506,7 +517,7 @@ def _(op: Operation, grad: Any) -> Any:
 
 def tanh(x: Any, name: str | None = None) -> Any:
     """The hyperbolic tangent."""
-    return on_values(x, lambda values: Tanh(values, name=name))
+    return on_values(x, lambda values: Tanh(values, name=name), name or "Tanh")
 
 
 @op(f"Asinh(x: T) -> y: T where T: {INEXACT}", shape=unchanged)

@@ -214,6 +214,56 @@ def StackCloseV2(handle: Any) -> None:
     handle[()].items.clear()
 
 
+def _handle_shape(c: ShapeContext) -> TensorShape:
+    return TensorShape([2])
+
+
+# The old forms: the handle is a reference to strings, which hides the stack itself.
+
+
+@op(
+    'Stack() -> handle: ref(string) where elem_type: type; stack_name: string = ""',
+    shape=_handle_shape,
+    gradient=NO_GRADIENT,
+    host=True,
+    stateful=True,
+)
+def StackV1() -> Any:
+    """A new stack without a limit."""
+    handle = np.empty((2,), object)
+    handle[:] = Stack(-1)
+    return handle
+
+
+@op(
+    "StackPush(handle: ref(string), elem: T) -> output: T where swap_memory: bool = false",
+    shape=lambda c: c.inputs[1].shape,
+    gradient=NO_GRADIENT,
+    host=True,
+)
+def StackPush(handle: Any, elem: Any) -> Any:
+    """Pushes, and hands the value on."""
+    handle[0].push(elem)
+    return elem
+
+
+@op(
+    "StackPop(handle: ref(string)) -> elem: elem_type where elem_type: type",
+    shape=lambda c: unknown_shape(),
+    gradient=NO_GRADIENT,
+    host=True,
+)
+def StackPop(handle: Any) -> Any:
+    """Pops."""
+    return handle[0].pop()
+
+
+@op("StackClose(handle: ref(string))", shape=none, gradient=NO_GRADIENT, host=True)
+def StackClose(handle: Any) -> None:
+    """Drops what is left."""
+    handle[0].items.clear()
+
+
 @op(
     "TensorArrayGradV3(handle: resource, flow_in: float32) -> (grad_handle: resource, "
     "flow_out: float32) where source: string",

@@ -151,7 +151,7 @@ def _(op: Operation, grad: Any) -> Any:
 @op(
     "MaxPoolGrad(orig_input: T, orig_output: T, grad: T) -> output: T where "
     f"{_SIZES}; {_ANY_PADDING}; {_LAYOUT}; T: real = float32",
-    shape=like("orig_input"),
+    shape=lambda c: c.shape("orig_input").with_rank(4),
 )
 def MaxPoolGrad(orig_input: Any, orig_output: Any, grad: Any, *, node: Any) -> Any:
     """The gradient of each window goes to its first maximum."""
@@ -168,7 +168,7 @@ def _(op: Operation, grad: Any) -> Any:
 @op(
     "MaxPoolGradGrad(orig_input: T, orig_output: T, grad: T) -> output: T where "
     f"{_SIZES}; {_PADDING}; {_LAYOUT}; T: real",
-    shape=like("orig_output"),
+    shape=lambda c: c.shape("orig_output").with_rank(4),
 )
 def MaxPoolGradGrad(orig_input: Any, orig_output: Any, grad: Any, *, node: Any) -> Any:
     """The element of `grad` that stands where each window has its first maximum."""
@@ -206,7 +206,7 @@ def _(op: Operation, grad: Any) -> Any:
 @op(
     "MaxPoolGradV2(orig_input: T, orig_output: T, grad: T, ksize: int32, strides: int32) "
     f"-> output: T where {_PADDING}; {_LAYOUT}; T: real = float32",
-    shape=like("orig_input"),
+    shape=lambda c: c.shape("orig_input").with_rank(4),
     static=("ksize", "strides"),
 )
 def MaxPoolGradV2(
@@ -232,7 +232,7 @@ def _(op: Operation, grad: Any) -> Any:
 @op(
     "MaxPoolGradGradV2(orig_input: T, orig_output: T, grad: T, ksize: int32, strides: int32) "
     f"-> output: T where {_PADDING}; {_LAYOUT}; T: real",
-    shape=like("orig_output"),
+    shape=lambda c: c.shape("orig_output").with_rank(4),
     static=("ksize", "strides"),
 )
 def MaxPoolGradGradV2(
@@ -383,7 +383,7 @@ def _(op: Operation, grad: Any) -> Any:
 @op(
     "MaxPool3DGrad(orig_input: TInput, orig_output: TInput, grad: T) -> output: T where "
     f"{_SIZES_3D}; T: {_FLOATS_3D} = float32; TInput: {_FLOATS_3D} = float32",
-    shape=like("orig_input"),
+    shape=lambda c: c.shape("orig_input").with_rank(5),
 )
 def MaxPool3DGrad(orig_input: Any, orig_output: Any, grad: Any, *, node: Any) -> Any:
     """MaxPoolGrad of volumes."""
@@ -400,7 +400,7 @@ def _(op: Operation, grad: Any) -> Any:
 @op(
     "MaxPool3DGradGrad(orig_input: T, orig_output: T, grad: T) -> output: T where "
     f"{_SIZES_3D}; T: real",
-    shape=like("orig_output"),
+    shape=lambda c: c.shape("orig_output").with_rank(5),
 )
 def MaxPool3DGradGrad(orig_input: Any, orig_output: Any, grad: Any, *, node: Any) -> Any:
     """MaxPoolGradGrad of volumes."""

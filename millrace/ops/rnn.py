@@ -12,8 +12,18 @@ from millrace.core import dtypes, nest
 from millrace.core.tensor_shape import TensorShape
 from millrace.graph.convert import convert_to_tensor
 from millrace.graph.tensor import Tensor
-from millrace.ops import array, array_fill, array_select, array_shape, cast, variable_scope
+from millrace.ops import (
+    array,
+    array_fill,
+    array_select,
+    array_shape,
+    cast,
+    comparison,
+    reduction,
+    variable_scope,
+)
 from millrace.ops.control_flow import while_loop
+from millrace.ops.rnn_cells import zeros_for
 from millrace.ops.tensor_array import TensorArray
 
 
@@ -237,3 +247,97 @@ def static_rnn(
             outputs.append(output)
             state = new_state
         return outputs, state
+
+
+def raw_rnn(
+    cell: Any,
+    loop_fn: Any,
+    parallel_iterations: int | None = None,
+    swap_memory: bool = False,
+    scope: Any = None,
+) -> tuple[Any, Any, Any]:
+    """Runs a cell in a loop whose inputs, states and outputs `loop_fn` decides.
+
+    Args:
+      cell: An `RNNCell`.
+      loop_fn: ``(time, cell_output, cell_state, loop_state) -> (finished, next_input,
+        next_cell_state, emit_output, next_loop_state)``. In the first call, at time 0, the last
+        three arguments are None, and `emit_output` gives the shape of what is emitted (the
+        cell's output when None).
+      parallel_iterations: Accepted; has no effect.
+      swap_memory: Accepted; has no effect.
+      scope: The variable scope, ``rnn`` by default.
+
+    Returns:
+      TensorArrays of what was emitted, zero for sequences that had ended; the last state; and
+      the last loop state.
+    """
+    if not callable(loop_fn):
+        raise TypeError("Argument `loop_fn` must be a callable.")
+    with variable_scope.variable_scope(scope or "rnn"):
+        time = convert_to_tensor(0, name="time")
+        finished, first_input, state, emitted, loop_state = loop_fn(time, None, None, None)
+        first_inputs = [convert_to_tensor(i) for i in nest.flatten(first_input)]
+        batch = _batch_of(first_inputs)
+        state = nest.map_structure(convert_to_tensor, state)
+        has_loop_state = loop_state is not None
+        kept: Any = loop_state if has_loop_state else convert_to_tensor(0)
+        zeros = _zero_emission(cell, emitted, state, batch)
+        arrays = nest.map_structure(
+            lambda zero: TensorArray(
+                zero.dtype, size=0, dynamic_size=True, element_shape=zero.shape, name="rnn_output"
+            ),
+            zeros,
+        )
+
+        def body(time: Any, finished: Any, value: Any, arrays: Any, state: Any, kept: Any) -> Any:
+            output, cell_state = cell(value, state)
+            nest.assert_same_structure(state, cell_state)
+            following = time + 1
+            given = kept if has_loop_state else None
+            ended, next_value, next_state, emission, next_kept = loop_fn(
+                following, output, cell_state, given
+            )
+            nest.assert_same_structure(state, next_state)
+            nest.assert_same_structure(value, next_value)
+            nest.assert_same_structure(zeros, emission)
+            emission = nest.map_structure(
+                lambda zero, new: array_select.where(finished, zero, new), zeros, emission
+            )
+            next_state = nest.map_structure(
+                lambda old, new: _carried(finished, old, new), state, next_state
+            )
+            written = nest.map_structure(lambda a, e: a.write(time, e), arrays, emission)
+            if next_kept is None:
+                next_kept = kept
+            ended = comparison.logical_or(ended, finished)
+            return following, ended, next_value, written, next_state, next_kept
+
+        _, _, _, arrays, final, kept = while_loop(
+            lambda time, finished, *_: comparison.logical_not(reduction.reduce_all(finished)),
+            body,
+            (time, finished, first_input, arrays, state, kept),
+            name="while",
+        )
+        return arrays, final, kept if has_loop_state else None
+
+
+def _batch_of(values: list[Tensor]) -> Any:
+    for value in values:
+        sizes = value.shape.sizes
+        if sizes and sizes[0] is not None:
+            return sizes[0]
+    return array_shape.shape(values[0])[0]
+
+
+def _zero_emission(cell: Any, emitted: Any, state: Any, batch: Any) -> Any:
+    """Zeros in the structure of what is emitted."""
+    if emitted is None:
+        kind = nest.flatten(state)[0].dtype.base_dtype
+        return zeros_for(cell.output_size, batch, kind)
+
+    def zeros(value: Any) -> Any:
+        tensor = convert_to_tensor(value)
+        return zeros_for(tensor.shape, batch, tensor.dtype.base_dtype)
+
+    return nest.map_structure(zeros, emitted)

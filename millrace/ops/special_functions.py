@@ -87,7 +87,7 @@ def _(op: Operation, grad: Any) -> Any:
 
 def erf(x: Any, name: str | None = None) -> Any:
     """The Gauss error function."""
-    return elementwise.on_values(x, lambda values: Erf(values, name=name))
+    return elementwise.on_values(x, lambda values: Erf(values, name=name), name or "Erf")
 
 
 def erfc(x: Any, name: str | None = None) -> Tensor:

@@ -13,9 +13,18 @@ from typing import Any
 import numpy as np
 
 from millrace.graph.function import Function
+from millrace.ops.tensor_array_value import like
 from millrace.ops.xla import jax, jnp
 from millrace.passes.function_body import LOOPS, body_of, forward_type, loop_functions
-from millrace.passes.node import Edge, Node, Program, is_variable_edge, names_variable, variable_of
+from millrace.passes.node import (
+    Edge,
+    Node,
+    Program,
+    is_array_handle,
+    is_variable_edge,
+    names_variable,
+    variable_of,
+)
 from millrace.runtime.kernel_call import Services, StoredState, call
 
 PlanFactory = Callable[[Program], Any]
@@ -130,6 +139,10 @@ class LoopGradientStage(_FunctionStage):
     def __init__(self, node: Node) -> None:
         super().__init__(node)
         self._compiled: tuple[Any, Any, Any] | None = None
+        #: Whether an array gets longer as it is written: then positions must be known.
+        self._grows = any(
+            is_array_handle(edge) and edge.node.attrs["dynamic_size"] for edge in node.inputs
+        )
 
     def run(self, inputs: list[Any], step: Any) -> list[Any]:
         """The gradients of the loop's inputs."""
@@ -147,7 +160,7 @@ class LoopGradientStage(_FunctionStage):
         total = {i: jax.tree.map(jnp.zeros_like, state[i]) for i in wrt}
         for position, grad in zip(node.attrs["grad_outputs"], grads, strict=True):
             if position in total:
-                total[position] = jax.tree.map(jnp.asarray, grad)
+                total[position] = like(jax.tree.map(jnp.asarray, grad), state[position])
         for before in reversed(states):
             total = dict(zip(wrt, pull_back(before, [total[i] for i in wrt]), strict=True))
         return [total[i] for i in wrt]
@@ -174,5 +187,7 @@ class LoopGradientStage(_FunctionStage):
 
                 return jax.vjp(forward, *(state[i] for i in wrt))[1](cotangents)
 
-            self._compiled = jax.jit(holds), jax.jit(advance), jax.jit(pull_back)
+            self._compiled = holds, advance, pull_back
+            if not self._grows:
+                self._compiled = jax.jit(holds), jax.jit(advance), jax.jit(pull_back)
         return self._compiled
