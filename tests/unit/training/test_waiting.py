@@ -1,5 +1,7 @@
 """Waits: how often they look, when they end, and what they say."""
 
+import itertools
+
 import pytest
 
 from millrace.training.waiting import Wait
@@ -59,7 +61,7 @@ def test_a_wait_speaks_after_five_seconds_and_then_every_ten(fake_clock, log_lin
     spoken = [seconds for seconds in spoken if seconds < 37]
     assert len(spoken) == 4
     assert 5 <= spoken[0] <= 5.6
-    for earlier, later in zip(spoken, spoken[1:], strict=False):
+    for earlier, later in itertools.pairwise(spoken):
         assert 10 <= later - earlier <= 10.6
     assert all("since" in text and "for the chief" in text for text in warnings(log_lines))
 

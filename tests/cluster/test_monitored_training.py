@@ -1,0 +1,122 @@
+"""Monitored training on servers in one process: a worker that waits, a ps that restarts."""
+
+import contextlib
+import socket
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import millrace as tf
+
+SECONDS = 60.0
+
+
+def free_addresses(count):
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("localhost", 0))
+        return [f"localhost:{each.getsockname()[1]}" for each in sockets]
+
+
+def until(condition):
+    deadline = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, "the condition did not come to hold"
+        time.sleep(0.01)
+
+
+class Job:
+    """One ps and two workers, which train in threads of this process."""
+
+    def __init__(self, folder):
+        ps, *workers = free_addresses(3)
+        self.cluster = tf.train.ClusterSpec({"ps": [ps], "worker": workers})
+        self.folder = folder
+        self.ps = self.start_ps()
+        self.workers = [tf.train.Server(self.cluster, "worker", i) for i in range(2)]
+        #: The global steps that each worker saw, and when it was ready.
+        self.steps = {0: [], 1: []}
+        self.ready_at = {}
+        self.errors = []
+        self.stop = threading.Event()
+        self.threads = []
+
+    def start_ps(self):
+        return tf.train.Server(self.cluster, "ps", 0)
+
+    def begin(self, task):
+        thread = threading.Thread(target=self._train, args=(task,), daemon=True)
+        self.threads.append(thread)
+        thread.start()
+
+    def _train(self, task):
+        try:
+            with tf.Graph().as_default():
+                self._train_in_graph(task)
+        except Exception as error:
+            self.errors.append(error)
+
+    def _train_in_graph(self, task):
+        device = f"/job:worker/task:{task}"
+        setter = tf.train.replica_device_setter(cluster=self.cluster, worker_device=device)
+        with tf.device(setter):
+            w = tf.get_variable("w", [10, 2])
+            x = tf.placeholder(tf.float32, [None, 10])
+            loss = tf.reduce_mean(tf.square(tf.matmul(x, w) - 1.0))
+            step = tf.train.get_or_create_global_step()
+            train = tf.train.GradientDescentOptimizer(0.01).minimize(loss, global_step=step)
+        with tf.train.MonitoredTrainingSession(
+            master=self.workers[task].target,
+            is_chief=task == 0,
+            checkpoint_dir=str(self.folder),
+            save_checkpoint_steps=5,
+        ) as session:
+            self.ready_at[task] = time.monotonic()
+            while not session.should_stop() and not self.stop.is_set():
+                now, _ = session.run([step, train], {x: np.ones([4, 10])})
+                self.steps[task].append(int(now))
+
+    def end(self):
+        self.stop.set()
+        for thread in self.threads:
+            thread.join(SECONDS)
+        assert not any(thread.is_alive() for thread in self.threads)
+        for server in (*self.workers, self.ps):
+            server.stop()
+        if self.errors:
+            raise self.errors[0]
+
+
+@pytest.fixture
+def job(tmp_path):
+    job = Job(tmp_path)
+    yield job
+    job.end()
+    tf.summary.FileWriterCache.clear()
+
+
+def test_a_worker_that_waits_is_there_when_the_chief_is(job):
+    job.begin(1)
+    job.begin(0)
+    until(lambda: len(job.steps[0]) >= 5 and len(job.steps[1]) >= 5)
+    # TensorFlow's worker would look again after 30 seconds.
+    assert job.ready_at[1] - job.ready_at[0] < 5
+    assert (job.folder / "checkpoint").exists()
+
+
+def test_training_goes_on_from_the_checkpoint_when_a_ps_restarts(job):
+    job.begin(0)
+    job.begin(1)
+    until(lambda: job.steps[0] and job.steps[0][-1] >= 20 and job.steps[1])
+    job.ps.stop()
+    before = {task: len(steps) for task, steps in job.steps.items()}
+    highest = max(steps[-1] for steps in job.steps.values())
+    job.ps = job.start_ps()
+    until(lambda: all(len(job.steps[task]) > before[task] + 5 for task in (0, 1)))
+    restarted_from = min(job.steps[0][before[0] :][:3])
+    # Not from the beginning: there is a checkpoint every few steps. (How many steps the other
+    # worker makes while the chief writes one, nobody knows.)
+    assert 5 <= restarted_from <= highest + 3
