@@ -6,7 +6,10 @@ complex128 are what they say.
 
 from __future__ import annotations
 
+import ctypes
 import logging
+import os
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -17,3 +20,26 @@ jax.config.update("jax_enable_x64", True)  # type: ignore[no-untyped-call]
 logging.getLogger("jax._src.xla_bridge").setLevel(logging.WARNING)
 
 __all__ = ["jax", "jnp", "lax"]
+
+#: mallopt's numbers for these settings (malloc.h), and how many bytes they are set to.
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+_KEPT_BYTES = 1 << 30
+
+
+def _keep_freed_memory() -> None:
+    """Lets malloc reuse the large buffers of the step before.
+
+    XLA takes a step's buffers from malloc and gives them back after it. glibc returns blocks
+    above 32 MB to the system at once, and the next step gets them back page by page: a sixth
+    of the CNN's step (docs/decisions/0003-convolution-lowering.md). What the user's environment
+    says of these settings holds.
+    """
+    if not sys.platform.startswith("linux") or any(k.startswith("MALLOC_") for k in os.environ):
+        return
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:  # Not every libc has it.
+        mallopt(_M_MMAP_THRESHOLD, _KEPT_BYTES)
+        mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
+
+
+_keep_freed_memory()
