@@ -23,7 +23,7 @@ from millrace.data.tensor_bundle import BundleReader, BundleWriter
 from millrace.data.tensor_slice import TensorSlice, parse_shape_and_slice
 from millrace.graph.define import op
 from millrace.graph.registry import NO_GRADIENT
-from millrace.graph.shape_inference import ShapeContext
+from millrace.graph.shape_inference import ShapeContext, none
 from millrace.ops.array_rules import shape_text
 from millrace.platform import gfile
 
@@ -242,6 +242,20 @@ def _remove_empty(folder: str) -> None:
             gfile.rmtree(folder)
     except errors.OpError:
         pass
+
+
+@op(
+    "DisableCopyOnRead(resource: resource)",
+    shape=none,
+    gradient=NO_GRADIENT,
+    host=True,
+    stateful=True,
+)
+def DisableCopyOnRead(resource: Any) -> None:
+    """Nothing: TensorFlow's clients put it before the reads of a save, to spare a copy.
+
+    Here reads share the variable's memory anyhow, and writers copy while they last.
+    """
 
 
 # -- Names of shards -----------------------------------------------------------------------

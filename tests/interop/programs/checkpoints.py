@@ -1,0 +1,98 @@
+"""The other side of test_checkpoints.py: saves or restores the same model with TensorFlow.
+
+checkpoints.py save FOLDER      writes checkpoints and SavedModels, prints the values
+checkpoints.py restore FOLDER   reads what Millrace wrote there, prints the values
+"""
+
+import json
+import os
+import sys
+
+import tensorflow as tf2
+import tensorflow.compat.v1 as tf
+
+folder = sys.argv[2]
+
+
+def build(parts):
+    rows = tf.reshape(tf.range(28.0), [7, 4]) * 0.5
+    variables = {
+        "weights": tf.get_variable("weights", initializer=tf.range(6.0)),
+        "counts": tf.Variable([[1, 2], [3, 4]], dtype=tf.int64, name="counts"),
+        "words": tf.Variable(["ab", "", "é"], name="words"),
+        "flags": tf.Variable([True, False], name="flags"),
+        "half": tf.Variable([0.5, 1.5], dtype=tf.float16, name="half"),
+        "handle": tf.get_variable("handle", initializer=[2.5, 3.5], use_resource=True),
+    }
+    kind = {"partitioner": tf.fixed_size_partitioner(parts)} if parts > 1 else {}
+    with tf.device("/cpu:0"):
+        variables["cut"] = tf.get_variable(
+            "cut", [7, 4], initializer=tf.zeros_initializer(), **kind
+        )
+    fill = variables["cut"].assign(rows)
+    return variables, tf.group(*fill) if isinstance(fill, list) else fill
+
+
+def plain(value):
+    if value.dtype.kind == "O":
+        return [word.decode() for word in value]
+    return value.tolist()
+
+
+def values(sess, variables):
+    return {name: plain(sess.run(tf.convert_to_tensor(v))) for name, v in variables.items()}
+
+
+def save():
+    with tf.Graph().as_default(), tf.Session() as sess:
+        variables, fill = build(3)
+        savers = {
+            "whole": tf.train.Saver(),
+            "sharded": tf.train.Saver(sharded=True),
+            "old": tf.train.Saver(write_version=tf.train.SaverDef.V1),
+        }
+        sess.run(tf.global_variables_initializer())
+        sess.run(fill)
+        paths = {
+            name: saver.save(sess, os.path.join(folder, name, "model"), global_step=7)
+            for name, saver in savers.items()
+            if os.makedirs(os.path.join(folder, name)) is None
+        }
+        result = {"values": values(sess, variables), "paths": paths}
+    with tf.Graph().as_default(), tf.Session() as sess:
+        x = tf.placeholder(tf.float32, [None, 2], name="x")
+        w = tf.get_variable("w", initializer=[[1.0], [2.0]])
+        y = tf.matmul(x, w)
+        sess.run(tf.global_variables_initializer())
+        tf.saved_model.simple_save(sess, os.path.join(folder, "model"), {"x": x}, {"y": y})
+    return result
+
+
+def restore():
+    result = {}
+    for name in ("whole", "sharded", "old", "meta"):
+        path = tf.train.latest_checkpoint(os.path.join(folder, name if name != "meta" else "whole"))
+        with tf.Graph().as_default(), tf.Session() as sess:
+            if name == "meta":
+                # The graph, too, is Millrace's.
+                saver = tf.train.import_meta_graph(path + ".meta")
+                found = tf.global_variables()
+                saver.restore(sess, path)
+                result[name] = {v.op.name: plain(sess.run(v)) for v in found}
+            else:
+                variables, _ = build(2)
+                tf.train.Saver().restore(sess, path)
+                result[name] = values(sess, variables)
+    result["listed"] = tf.train.list_variables(os.path.join(folder, "whole"))
+    with tf.Graph().as_default(), tf.Session() as sess:
+        loaded = tf.saved_model.loader.load(sess, ["serve"], os.path.join(folder, "model"))
+        signature = loaded.signature_def["serving_default"]
+        fed, fetched = signature.inputs["x"].name, signature.outputs["y"].name
+        result["v1 loader"] = sess.run(fetched, {fed: [[1.0, 1.0]]}).tolist()
+    model = tf2.saved_model.load(os.path.join(folder, "model"))
+    predicted = model.signatures["serving_default"](x=tf2.constant([[1.0, 1.0]]))
+    result["v2 loader"] = predicted["y"].numpy().tolist()
+    return result
+
+
+print(json.dumps({"save": save, "restore": restore}[sys.argv[1]]()))
