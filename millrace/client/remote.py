@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -13,10 +12,10 @@ from millrace.graph.graph import Graph
 from millrace.graph.operation import Operation
 from millrace.graph.tensor import Tensor
 from millrace.rpc import messages
+from millrace.rpc.failed_node import explained
 from millrace.rpc.service import Connection
 from millrace.runtime.patience import Patience
 
-_FAILED_NODE = re.compile(r"\[\[node (?P<name>\S+) \((?P<type>\w+)\)\]\]")
 #: A closing session waits no longer than this for its server.
 _CLOSE_SECONDS = 5.0
 
@@ -45,7 +44,11 @@ class RemoteBackend:
         self._functions_sent = 0
         if graph is not None:
             request = messages.CreateSessionRequest(config=config, target=target)
-            self._handle = self._call_patiently("create_session", request).session_handle
+            try:
+                self._handle = self._call_patiently("create_session", request).session_handle
+            except BaseException:
+                self._connection.close()
+                raise
 
     def _call_patiently(self, method: str, request: Any) -> Any:
         """Calls a method; while the server is not there, waits for it and says so."""
@@ -130,20 +133,8 @@ class RemoteBackend:
     def _run_step(self, request: Any) -> Any:
         response = self._master.run_step(request)
         if response.status_code:
-            raise self._explained(response.status_code, response.status_error_message)
+            raise explained(response.status_code, response.status_error_message, self._graph)
         return response
-
-    def _explained(self, code: int, message: str) -> errors.OpError:
-        """The server's error, with the operation of this process's graph that it names."""
-        op = None
-        named = _FAILED_NODE.search(message)
-        if named is not None and self._graph is not None:
-            op = self._graph._ops.get(named["name"])
-            if op is not None and op.traceback:
-                frame = op.traceback[-1]
-                place = f" defined at {frame.filename}:{frame.lineno}]]"
-                message = message[: named.end() - 2] + place + message[named.end() :]
-        return errors.error_from_code(code, message, None if op is None else op.node_def, op)
 
     def partial_run_setup(
         self, fetches: Sequence[Tensor], targets: Sequence[Operation], feeds: Sequence[Tensor]

@@ -2,8 +2,9 @@
 
 Messages arrive whole, once, in the order in which they were sent, or the channel is closed and
 both ends are told. Received messages are handled in the channel's own thread; a handler must not
-wait for another message of the same channel. `send` may be called from any thread, also from a
-handler, and never waits for the other side to read.
+wait for another message of the same channel, and one that raises closes the channel: whoever
+waits for an answer must learn that none will come. `send` may be called from any thread, also
+from a handler, and never waits for the other side to read.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import threading
 from typing import Any, Protocol
 
 from millrace.core import errors
+from millrace.platform import logging
 from millrace.rpc.message import Message
 
 
@@ -67,11 +69,17 @@ class Channel(abc.ABC):
 
         Raises:
           UnavailableError: The channel is closed.
+          InvalidArgumentError: A tensor of the message has no value outside its process.
         """
         if self._closed is not None:
-            raise self._closed
-        self.traffic.messages_sent += 1
+            raise self._closed_error()
         self._send(message)
+        self.traffic.messages_sent += 1
+
+    def _closed_error(self) -> errors.OpError:
+        """Why the channel is closed; a new object for each who is told."""
+        assert self._closed is not None
+        return errors.UnavailableError(None, None, self._closed.message)
 
     @abc.abstractmethod
     def _send(self, message: Message) -> None: ...
@@ -88,8 +96,10 @@ class Channel(abc.ABC):
             self._closed = errors.UnavailableError(
                 None, None, f"{reason} ({self.peer or 'a task that has not said its name'})."
             )
-        self._release()
-        self._handler.on_close(self, self._closed)
+        try:
+            self._release()
+        finally:
+            self._handler.on_close(self, self._closed)
 
     @abc.abstractmethod
     def _release(self) -> None:
@@ -97,7 +107,11 @@ class Channel(abc.ABC):
 
     def _received(self, message: Message) -> None:
         self.traffic.messages_received += 1
-        self._handler.on_message(self, message)
+        try:
+            self._handler.on_message(self, message)
+        except Exception as error:
+            logging.error("%r from %s could not be handled", message, self.peer, exc_info=True)
+            self._end(f"A message could not be handled ({type(error).__name__}: {error})")
 
 
 def start_thread(target: Any, name: str, *args: Any) -> threading.Thread:

@@ -73,6 +73,7 @@ class GrpcChannel(Channel):
                     break
                 self.traffic.bytes_received += len(start) + len(header) + len(block)
                 self._received(decode(prefix, header, block))
+                del header, block  # What was handled is not held while the next is waited for.
         except grpc.RpcError as error:
             # The server's side of a stream says no more than that it ended.
             code = getattr(error, "code", None)
@@ -80,6 +81,8 @@ class GrpcChannel(Channel):
                 reason = f"The connection broke ({code().name}: {error.details()})"
         except (ValueError, MemoryError) as error:
             reason = f"The other task sent what is no message: {error}"
+        except Exception as error:
+            reason = f"The other task sent what cannot be read ({type(error).__name__}: {error})"
         self._end(reason)
 
     def _release(self) -> None:

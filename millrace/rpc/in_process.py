@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 
 from millrace.rpc.channel import Channel, Handler, start_thread
-from millrace.rpc.message import Message
+from millrace.rpc.message import Message, check_sendable
 
 
 class InProcessChannel(Channel):
@@ -16,17 +16,21 @@ class InProcessChannel(Channel):
         self._inbox: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
         self._other: InProcessChannel | None = None
 
-    def _start(self, other: InProcessChannel) -> None:
-        self._other = other
+    def start(self) -> None:
+        """Begins to read."""
         start_thread(self._read, f"millrace from {self.peer}")
 
     def _send(self, message: Message) -> None:
         assert self._other is not None
+        check_sendable(message)
         self._other._inbox.put(message)
 
     def _read(self) -> None:
         while (message := self._inbox.get()) is not None:
+            if not self.is_open:
+                return
             self._received(message)
+            message = None  # What was handled is not held while the next is waited for.
         self._end("The connection was closed by the other task")
 
     def _release(self) -> None:
@@ -38,7 +42,7 @@ class InProcessChannel(Channel):
 def connect(
     one: tuple[Handler, str, int], other: tuple[Handler, str, int]
 ) -> tuple[InProcessChannel, InProcessChannel]:
-    """A pair of channels.
+    """A pair of channels; each end reads once its `start` is called.
 
     Args:
       one: Handler, task name and incarnation of one end.
@@ -46,6 +50,5 @@ def connect(
     """
     first = InProcessChannel(one[0], other[1], other[2])
     second = InProcessChannel(other[0], one[1], one[2])
-    first._start(second)
-    second._start(first)
+    first._other, second._other = second, first
     return first, second

@@ -19,12 +19,14 @@ from millrace.core import dtypes, errors
 from millrace.core.dead import DEAD
 
 ALIGNMENT = 64
-_PREFIX = struct.Struct("<4sBBHIQQ")
+_PREFIX = struct.Struct("<4sB3xIIQQ")
 PREFIX_BYTES = _PREFIX.size
 _MAGIC = b"MRC1"
 _TENSOR = struct.Struct("<BBB")
 #: A header that claims to be longer than this is not one.
 _MAX_HEADER = 64 << 20
+#: A message must not be larger: it would be a mistake, or an attack.
+MAX_BLOCK_BYTES = 1 << 40
 
 
 class Kind(enum.IntEnum):
@@ -84,13 +86,9 @@ def encode(message: Message) -> list[Any]:
             parts.append(_TENSOR.pack(0, 0, 1))
             continue
         array = value if type(value) is np.ndarray else np.asarray(value)
+        if array.dtype == object:
+            _check_strings(array)
         dtype = dtypes.as_dtype(array.dtype)
-        if dtype.name in ("resource", "variant") or (
-            array.dtype == object and array.size and not isinstance(array.reshape(-1)[0], bytes)
-        ):
-            raise errors.InvalidArgumentError(
-                None, None, f"A {dtype.name} tensor cannot be sent to another task."
-            )
         parts.append(_TENSOR.pack(dtype.as_datatype_enum, array.ndim, 0))
         parts.append(struct.pack(f"<{array.ndim}Q", *array.shape))
         if dtype.name == "string":
@@ -109,9 +107,30 @@ def encode(message: Message) -> list[Any]:
             size += len(data)
     header = b"".join(parts)
     prefix = _PREFIX.pack(
-        _MAGIC, message.kind, 0, len(message.tensors), len(header), size, message.step
+        _MAGIC, message.kind, len(message.tensors), len(header), size, message.step
     )
     return [prefix + header, *block]
+
+
+def check_sendable(message: Message) -> None:
+    """Checks what `encode` would, without encoding.
+
+    Raises:
+      InvalidArgumentError: A tensor of the message has no value outside its process.
+    """
+    for value in message.tensors:
+        if isinstance(value, np.ndarray) and value.dtype == np.object_:
+            _check_strings(value)
+
+
+def _check_strings(array: Any) -> None:
+    for item in array.reshape(-1).tolist():
+        if not isinstance(item, bytes):
+            raise errors.InvalidArgumentError(
+                None,
+                None,
+                f"A tensor that holds a {type(item).__name__} cannot be sent to another task.",
+            )
 
 
 def _encode_strings(array: Any) -> bytes:
@@ -131,7 +150,10 @@ class Prefix:
         Raises:
           ValueError: They are not the start of a message.
         """
-        magic, kind, _, count, header_bytes, block_bytes, step = _PREFIX.unpack(data)
+        try:
+            magic, kind, count, header_bytes, block_bytes, step = _PREFIX.unpack(data)
+        except struct.error as error:
+            raise ValueError(f"The bytes are not a message of Millrace's: {error}") from None
         if magic != _MAGIC:
             raise ValueError("The bytes are not a message of Millrace's.")
         self.kind = Kind(kind)
@@ -141,6 +163,8 @@ class Prefix:
         self.step = step
         if header_bytes > _MAX_HEADER:
             raise ValueError(f"A header of {header_bytes} bytes is too long.")
+        if block_bytes > MAX_BLOCK_BYTES:
+            raise ValueError(f"A message of {block_bytes} bytes is too large.")
 
 
 def decode(prefix: Prefix, header: Any, block: Any) -> Message:
@@ -156,7 +180,7 @@ def decode(prefix: Prefix, header: Any, block: Any) -> Message:
     """
     try:
         return _decode(prefix, bytes(header), block)
-    except (struct.error, TypeError, KeyError) as error:
+    except (struct.error, TypeError, KeyError, OverflowError) as error:
         raise ValueError(f"A message's header cannot be read: {error}") from error
 
 
@@ -178,6 +202,9 @@ def _decode(prefix: Prefix, header: bytes, block: Any) -> Message:
         shape = struct.unpack_from(f"<{rank}Q", header, at)
         at += 8 * rank
         dtype = dtypes.as_dtype(number)
+        if dtype._is_ref_dtype or dtype.name in ("resource", "variant"):
+            # Bytes must never be taken for addresses of objects.
+            raise ValueError(f"A message cannot hold a tensor of type {dtype.name}.")
         count = math.prod(shape)
         if dtype.name == "string":
             (size,) = struct.unpack_from("<Q", header, at)

@@ -12,8 +12,10 @@ import collections
 import contextlib
 import socket
 import threading
+import time
 from typing import Any
 
+from millrace.core import errors
 from millrace.rpc.channel import Channel, Handler, start_thread
 from millrace.rpc.message import (
     PREFIX_BYTES,
@@ -26,8 +28,6 @@ from millrace.rpc.message import (
 
 _MAX_BUFFERS = 512  # of one call; the system's limit is 1024
 _SOCKET_BUFFER = 4 << 20
-#: A message must not be larger: it would be a mistake, or an attack.
-MAX_MESSAGE_BYTES = 1 << 40
 
 
 class SocketChannel(Channel):
@@ -71,8 +71,7 @@ class SocketChannel(Channel):
                     self._has_room.notify()
         if failure is not None:
             self._end(f"The connection broke ({failure})")
-            assert self._closed is not None
-            raise self._closed
+            raise self._closed_error()
 
     def _write_some(self, buffers: list[memoryview]) -> list[memoryview]:
         """Writes what fits without waiting; returns the rest."""
@@ -120,8 +119,6 @@ class SocketChannel(Channel):
         try:
             while self._fill(view):
                 prefix = Prefix(prefix_bytes)
-                if prefix.block_bytes > MAX_MESSAGE_BYTES:
-                    raise ValueError(f"A message of {prefix.block_bytes} bytes is too large.")
                 header = memoryview(bytearray(prefix.header_bytes))
                 block = aligned_buffer(prefix.block_bytes)
                 if not self._fill(header) or not self._fill(block):
@@ -135,6 +132,8 @@ class SocketChannel(Channel):
             reason = f"The connection broke ({error})"
         except (ValueError, MemoryError) as error:
             reason = f"The other task sent what is no message: {error}"
+        except Exception as error:
+            reason = f"The other task sent what cannot be read ({type(error).__name__}: {error})"
         self._end(reason)
 
     def _fill(self, view: memoryview) -> bool:
@@ -182,20 +181,23 @@ class SocketListener:
         while not self._closed:
             try:
                 connection, _ = self._socket.accept()
-            except OSError:
-                return
-            start_thread(self._greet, "millrace greets", connection)
+                start_thread(self._greet, "millrace greets", connection)
+            except (OSError, RuntimeError):
+                # Too many files or threads are open: this passes, and then others are served.
+                if not self._closed:
+                    time.sleep(_RETRY_SECONDS)
 
     def _greet(self, connection: Any) -> None:
+        accepted = False
         try:
-            connection.settimeout(10)
-            ticket = connection.recv(TICKET_BYTES, socket.MSG_WAITALL)
+            ticket = _read_ticket(connection, time.monotonic() + _GREETING_SECONDS)
             connection.settimeout(None)
             accepted = len(ticket) == TICKET_BYTES and self._on_connection(ticket, connection)
-        except OSError:
+        except (OSError, errors.OpError):
             accepted = False
-        if not accepted:
-            connection.close()
+        finally:
+            if not accepted:
+                connection.close()
 
     def close(self) -> None:
         """Stops accepting."""
@@ -205,7 +207,22 @@ class SocketListener:
         self._socket.close()
 
 
+def _read_ticket(connection: Any, deadline: float) -> bytes:
+    """The first bytes of a connection, fewer than TICKET_BYTES when it ends early."""
+    data = b""
+    while len(data) < TICKET_BYTES:
+        connection.settimeout(max(0.001, deadline - time.monotonic()))
+        piece = connection.recv(TICKET_BYTES - len(data))
+        if not piece:
+            break
+        data += piece
+    return data
+
+
 TICKET_BYTES = 32
+#: Whoever has connected has this long to show its ticket.
+_GREETING_SECONDS = 10.0
+_RETRY_SECONDS = 0.05
 
 
 def dial(address: tuple[str, int], ticket: bytes, timeout: float) -> Any:
@@ -215,6 +232,10 @@ def dial(address: tuple[str, int], ticket: bytes, timeout: float) -> Any:
       OSError: Nobody answers there.
     """
     connection = socket.create_connection(address, timeout=timeout)
-    connection.sendall(ticket)
-    connection.settimeout(None)
+    try:
+        connection.sendall(ticket)
+        connection.settimeout(None)
+    except OSError:
+        connection.close()
+        raise
     return connection

@@ -169,7 +169,12 @@ class Execution:
 
     def _continue(self) -> None:
         while True:
-            self.advance()
+            try:
+                self.advance()
+            except Exception as error:
+                # A mistake of ours, but whoever waits for the end of the step must hear of it.
+                self._fail(error)
+                break
             with self._condition:
                 if self.finished:
                     break

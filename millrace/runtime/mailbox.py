@@ -29,7 +29,7 @@ class Mailbox:
     """The mailbox of one task."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # see server.worker.Worker
         self._boxes: dict[int, _Box] = {}
         self._ended: OrderedDict[int, errors.OpError | None] = OrderedDict()
 

@@ -7,6 +7,7 @@ values go between the tasks themselves.
 
 from __future__ import annotations
 
+import queue
 import secrets
 import threading
 import time
@@ -28,7 +29,10 @@ from millrace.passes.program_def import to_graph_def
 from millrace.passes.prune import prune
 from millrace.platform import logging
 from millrace.rpc import messages
+from millrace.rpc.channel import start_thread
+from millrace.rpc.failed_node import explained
 from millrace.rpc.message import Kind, Message
+from millrace.rpc.service import on_abandoned, shorten
 from millrace.runtime import executor
 from millrace.runtime.patience import Patience
 from millrace.runtime.plan import host_value
@@ -43,6 +47,12 @@ TRACE = 1
 #: How long a failed step waits for the other tasks to say that they have stopped.
 _FAREWELL_SECONDS = 2.0
 _STATUS_SECONDS = 5.0
+_ASK_SECONDS = 0.5
+#: A task that plans its part of a step takes no longer.
+_REGISTER_SECONDS = 120.0
+#: A session that is closed waits no longer for tasks to hear of it.
+_CLOSE_SECONDS = 1.0
+_MAX_ERROR_TEXT = 4096
 
 
 def task_of(device: str) -> str:
@@ -76,8 +86,9 @@ class PreparedStep:
 class _Gathering:
     """What a step's master has heard from the other tasks."""
 
-    def __init__(self, number: int, waiting: dict[str, str]) -> None:
+    def __init__(self, number: int, waiting: dict[str, str], graph: Graph) -> None:
         self.number = number
+        self._graph = graph
         #: Tasks that have not answered, by address.
         self.waiting = waiting
         self.answers: dict[str, Message] = {}
@@ -85,6 +96,11 @@ class _Gathering:
         self.condition = threading.Condition()
         #: Called with the first error.
         self.on_error: Callable[[errors.OpError], None] = lambda error: None
+
+    def explained(self, address: str, code: int, text: bytes) -> errors.OpError:
+        """What a task says of its failure: with its name, and where the failed op was built."""
+        task = self.waiting.get(address, address)
+        return explained(code, f"From {task}:\n{text.decode(errors='replace')}", self._graph)
 
     def answer(self, address: str, message: Message | None, error: errors.OpError | None) -> None:
         with self.condition:
@@ -140,16 +156,48 @@ class Master:
         self.cluster = cluster
         self.devices = devices
         self.default_config = default_config
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # see Worker
         self._gatherings: dict[int, _Gathering] = {}
         self.sessions: dict[str, MasterSession] = {}
+        self._opening: set[MasterSession] = set()
+        self._closed = False
+        #: What is to be done when there is time, also on behalf of the garbage collector, which
+        #: may come at any point: hence a queue that a thread may enter twice.
+        self._chores: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        start_thread(_do_chores, f"millrace chores of {worker.task}", self._chores)
 
     def create_session(self, graph: Graph, config: Any, target: str = "") -> MasterSession:
-        """A new session; waits until the tasks that it may use are there."""
+        """A new session; waits until the tasks that it may use are there.
+
+        Raises:
+          UnavailableError: The server is stopped before they are.
+        """
         session = MasterSession(self, graph, config, target)
         with self._lock:
-            self.sessions[session.handle] = session
+            self._opening.add(session)
+            closed = self._closed
+        on_abandoned(session.give_up)
+        try:
+            if closed:
+                session.give_up()
+            session.open()
+            with self._lock:
+                closed = self._closed
+                if not closed:
+                    self.sessions[session.handle] = session
+            if closed:
+                session.close()
+                raise errors.UnavailableError(
+                    None, None, f"The server of {self.worker.task} has stopped."
+                )
+        finally:
+            with self._lock:
+                self._opening.discard(session)
         return session
+
+    def later(self, chore: Callable[[], None]) -> None:
+        """Does something soon, in another thread; may be called from a finalizer."""
+        self._chores.put(chore)
 
     def session(self, handle: str) -> MasterSession:
         """The session of that name.
@@ -172,18 +220,24 @@ class Master:
         for session in list(self.sessions.values()):
             session.close()
         request = messages.CleanupAllRequest(container=containers)
+        failure: errors.OpError | None = None
         for task, address in filtered_tasks(self.cluster, filters).items():
             if task == self.worker.task:
                 self.worker.clear(containers)
-            else:
-                stub = self.peers.connection(address).worker()
+                continue
+            stub = self.peers.connection(address).worker()
+            try:
                 stub.cleanup_all(request, timeout=_STATUS_SECONDS)
+            except errors.OpError as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
 
     # -- Answers ---------------------------------------------------------------------------
 
-    def gather(self, number: int, waiting: dict[str, str]) -> _Gathering:
+    def gather(self, number: int, waiting: dict[str, str], graph: Graph) -> _Gathering:
         """Expects answers about a step."""
-        gathering = self._gatherings[number] = _Gathering(number, waiting)
+        gathering = self._gatherings[number] = _Gathering(number, waiting, graph)
         return gathering
 
     def forget(self, number: int) -> None:
@@ -197,7 +251,7 @@ class Master:
             return
         error = None
         if message.key:
-            error = errors.error_from_code(message.key, message.text.decode(errors="replace"))
+            error = gathering.explained(address, message.key, message.text)
         gathering.answer(address, message, error)
 
     def lost(self, address: str, error: errors.OpError) -> None:
@@ -206,9 +260,23 @@ class Master:
             gathering.answer(address, None, error)
 
     def close(self) -> None:
-        """Closes all sessions."""
-        for session in list(self.sessions.values()):
+        """Closes all sessions, also those that wait for their tasks."""
+        with self._lock:
+            self._closed = True
+            opening, sessions = list(self._opening), list(self.sessions.values())
+        for session in opening:
+            session.give_up()
+        for session in sessions:
             session.close()
+        self._chores.put(None)
+
+
+def _do_chores(chores: queue.SimpleQueue[Callable[[], None] | None]) -> None:
+    while (chore := chores.get()) is not None:
+        try:
+            chore()
+        except Exception:
+            logging.error("A chore failed", exc_info=True)
 
 
 def filtered_tasks(cluster: ClusterSpec, filters: Sequence[str]) -> dict[str, str]:
@@ -238,20 +306,41 @@ class MasterSession:
         self._master = master
         self._worker = master.worker
         self._config = config
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # see Worker
         self._steps: set[int] = set()
         self._closed = False
-        self._home, tasks = self._choose_tasks(target)
-        self._addresses = tasks
-        self._devices = self._meet(tasks)
+        self._is_open = False
+        #: Set when nobody wants the session any more for which tasks are waited.
+        self._given_up = threading.Event()
+        self._home, self._addresses = self._choose_tasks(target)
+        self._devices: list[Any] = []
+        self._placer: Placer
+        self._state: WorkerSession
+
+    # -- Opening ---------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Waits until all tasks are there, and makes them ready."""
+        config = self._config
+        try:
+            self._devices = self._meet(self._addresses)
+        finally:
+            self._given_up.set()  # ends the threads that still ask, whatever happened
         self._placer = Placer(
             [device.name for device in self._devices],
             allow_soft_placement=config.allow_soft_placement,
             log=config.log_device_placement,
         )
-        self._state = self._open_everywhere()
+        try:
+            self._state = self._open_everywhere()
+        except BaseException:
+            self.close()
+            raise
+        self._is_open = True
 
-    # -- Opening ---------------------------------------------------------------------------
+    def give_up(self) -> None:
+        """Stops waiting for tasks; nothing happens when the session is open."""
+        self._given_up.set()
 
     def _choose_tasks(self, target: str) -> tuple[str, dict[str, str]]:
         master, config = self._master, self._config
@@ -274,45 +363,25 @@ class MasterSession:
 
     def _meet(self, tasks: dict[str, str]) -> list[Any]:
         """The devices of all tasks, those of this one first."""
-        found: dict[str, list[Any]] = {}
-        failures: dict[str, errors.OpError] = {}
         mine = self._master.peers.me.address
+        found: dict[str, list[Any]] = {self._home: self._master.devices()}
+        failures: dict[str, errors.OpError] = {}
+        met = threading.Semaphore(0)
+        others = {task: address for task, address in tasks.items() if address != mine}
 
         def ask(task: str, address: str) -> None:
-            patience = Patience("CreateSession has waited")
-            while not self._closed:
-                try:
-                    stub = self._master.peers.connection(address).worker()
-                    timeout = max(0.1, patience.seconds_left())
-                    request = messages.GetStatusRequest()
-                    answer = stub.get_status(request, timeout=timeout, wait_for_ready=True)
-                except (errors.DeadlineExceededError, errors.UnavailableError) as error:
-                    if self._closed or "has stopped" in error.message:
-                        failures[task] = error
-                        return
-                    patience.tell(
-                        lambda: (
-                            f"{task} at {address}: check that its process runs and that the "
-                            "address is right (device_filters leave tasks out)"
-                        )
-                    )
-                except errors.OpError as error:
-                    failures[task] = error
-                    return
-                else:
-                    found[task] = list(answer.device_attributes)
-                    return
+            try:
+                found[task] = self._ask(task, address)
+            except errors.OpError as error:
+                failures[task] = error
+                self._given_up.set()  # One that fails is enough.
+            finally:
+                met.release()
 
-        found[self._home] = self._master.devices()
-        threads = [
-            threading.Thread(target=ask, args=item, daemon=True)
-            for item in tasks.items()
-            if item[1] != mine
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        for item in others.items():
+            start_thread(ask, f"millrace meets {item[0]}", *item)
+        for _ in others:
+            met.acquire()
         if failures:
             raise next(iter(failures.values()))
         devices: list[Any] = []
@@ -324,6 +393,29 @@ class MasterSession:
                 copy.name = task + device.name[len(task_of(device.name)) :]
                 devices.append(copy)
         return devices
+
+    def _ask(self, task: str, address: str) -> list[Any]:
+        """The devices of a task; waits until it answers."""
+        patience = Patience("CreateSession has waited")
+        while not self._given_up.is_set():
+            try:
+                stub = self._master.peers.connection(address).worker()
+                # Short calls: who gives up should not be waited for.
+                timeout = min(_ASK_SECONDS, max(0.1, patience.seconds_left()))
+                answer = stub.get_status(
+                    messages.GetStatusRequest(), timeout=timeout, wait_for_ready=True
+                )
+                return list(answer.device_attributes)
+            except (errors.DeadlineExceededError, errors.UnavailableError):
+                patience.tell(
+                    lambda: (
+                        f"{task} at {address}: check that its process runs and that the "
+                        "address is right (device_filters leave tasks out)"
+                    )
+                )
+        raise errors.UnavailableError(
+            None, None, f"Nobody waits any more for the session that {task} was needed for."
+        )
 
     def _open_everywhere(self) -> WorkerSession:
         config, me = self._config, self._master.peers.me
@@ -369,11 +461,22 @@ class MasterSession:
         self._placer.place(program.nodes)
         parts = partition(program, task_of, self._home, ends_at_home=partial)
         local = parts.pop(self._home)
-        remote = [self._register(part) for part in parts.values()]
-        graph = self._worker.register(self._state, local.program, late=partial)
+        remote: list[RemotePart] = []
+        try:
+            for part in parts.values():
+                remote.append(self._register(part))
+            graph = self._worker.register(self._state, local.program, late=partial)
+        except BaseException:
+            self._master.later(lambda: self._deregister(None, remote))
+            raise
         prepared = PreparedStep(local, graph, remote, len(fetches))
-        weakref.finalize(prepared, self._deregister, graph.number, list(remote)).atexit = False
+        forget = weakref.finalize(prepared, self._forget, graph.number, list(remote))
+        forget.atexit = False
         return prepared
+
+    def _forget(self, local: int, remote: list[RemotePart]) -> None:
+        """A finalizer: must not wait, nor take a lock."""
+        self._master.later(lambda: self._deregister(local, remote))
 
     def _register(self, part: Part) -> RemotePart:
         address = self._addresses[part.task]
@@ -382,11 +485,13 @@ class MasterSession:
             graph_def=to_graph_def(part.program),
             create_worker_session_called=True,
         )
-        response = self._master.peers.connection(address).worker().register_graph(request)
+        stub = self._master.peers.connection(address).worker()
+        response = stub.register_graph(request, timeout=_REGISTER_SECONDS)
         return RemotePart(part, address, int(response.graph_handle))
 
-    def _deregister(self, local: int, remote: list[RemotePart]) -> None:
-        self._worker.deregister(local)
+    def _deregister(self, local: int | None, remote: list[RemotePart]) -> None:
+        if local is not None:
+            self._worker.deregister(local)
         if self._closed:
             return  # The tasks were told to forget the whole session.
         for part in remote:
@@ -419,6 +524,7 @@ class MasterSession:
         )
         local, plan = prepared.local, prepared.graph.plan
         self._begin(prepared, number, step)
+        on_abandoned(lambda: self._cancel(number, "The client of the step is gone."))
         try:
             feeds = [values[i] for i in local.arguments]
             if not prepared.remote:
@@ -459,7 +565,11 @@ class MasterSession:
             try:
                 results = executor.run(prepared.graph.plan, step, feeds)
             except Exception as error:
-                gathering.fail(as_op_error(error))
+                gathering.fail(_from_task(self._home, as_op_error(error)))
+            except BaseException:  # Ctrl-C: the other tasks must not go on waiting.
+                gathering.fail(errors.CancelledError(None, None, "The step was interrupted."))
+                self._abandon(prepared, number, gathering)
+                raise
             if gathering.error is None and not gathering.wait(
                 step.deadline, Patience("A step has waited")
             ):
@@ -479,7 +589,7 @@ class MasterSession:
     ) -> _Gathering:
         """Asks the other tasks to run their parts."""
         waiting = {r.address: r.part.task for r in prepared.remote}
-        gathering = self._master.gather(number, waiting)
+        gathering = self._master.gather(number, waiting, self.graph)
 
         def on_error(error: errors.OpError) -> None:
             step.cancellation.cancel(error)
@@ -501,7 +611,7 @@ class MasterSession:
         error = gathering.error
         assert error is not None
         self._worker.cancel(number, error)
-        text = error.message.encode()[:4096]
+        text = shorten(error.message, _MAX_ERROR_TEXT).encode()
         for remote in prepared.remote:
             if remote.address in gathering.waiting:
                 message = Message(Kind.CANCEL, number, error.error_code, text)
@@ -515,7 +625,7 @@ class MasterSession:
         with self._lock:
             self._check_open()
             self._steps.add(number)
-        self._worker.begin(prepared.graph, number, step, self._master.peers.me.address)
+            self._worker.begin(prepared.graph, number, step, self._master.peers.me.address)
 
     def _end(self, number: int) -> None:
         self._steps.discard(number)
@@ -610,24 +720,42 @@ class MasterSession:
                 return
             self._closed = True
             numbers = list(self._steps)
-        error = errors.CancelledError(None, None, "Session has been closed.")
+            self._steps.clear()
+        self.give_up()
         for number in numbers:
-            gathering = self._master._gatherings.get(number)
-            if gathering is not None and gathering.fail(error):
-                with gathering.condition:
-                    gathering.condition.notify_all()
-            self._worker.cancel(number, error)
+            self._cancel(number, "Session has been closed.")
+            self._master.forget(number)
         self._worker.delete_session(self.handle)
         self._master.sessions.pop(self.handle, None)
-        request = messages.DeleteWorkerSessionRequest(session_handle=self.handle)
-        for task, address in self._addresses.items():
-            if task == self._home:
-                continue
+        others = [item for item in self._addresses.items() if item[0] != self._home]
+        if not others:
+            return
+        told = threading.Semaphore(0)
+
+        def tell(task: str, address: str) -> None:
+            request = messages.DeleteWorkerSessionRequest(session_handle=self.handle)
             try:
                 stub = self._master.peers.connection(address).worker()
-                stub.delete_worker_session(request, timeout=_STATUS_SECONDS)
+                stub.delete_worker_session(request, timeout=_CLOSE_SECONDS)
             except errors.OpError as failure:
                 logging.debug("%s did not hear of the end of a session: %s", task, failure)
+            finally:
+                told.release()
+
+        for item in others:
+            start_thread(tell, f"millrace tells {item[0]}", *item)
+        for _ in others:
+            told.acquire()
+
+    def _cancel(self, number: int, reason: str) -> None:
+        """Ends a step, if it still runs."""
+        error = errors.CancelledError(None, None, reason)
+        gathering = self._master._gatherings.get(number)
+        if gathering is not None and gathering.fail(error):
+            with gathering.condition:
+                gathering.condition.notify_all()
+        if self._worker.is_running(number):
+            self._worker.cancel(number, error)
 
 
 class _PartialRun:
@@ -650,6 +778,15 @@ class _PartialRun:
         self.fetches = {tensor: i for i, tensor in enumerate(fetches)}
         place = {index: k for k, index in enumerate(local.targets)}
         self.targets = {op: place[i] for i, op in enumerate(targets)}
+
+
+def _from_task(task: str, error: errors.OpError) -> errors.OpError:
+    """The error of an op of this task, with the task's name, as other tasks' errors have it."""
+    if "[[node " not in error.message or error.message.startswith("From "):
+        return error
+    same: Any = type(error)
+    named: errors.OpError = same(error.node_def, error.op, f"From {task}:\n{error.message}")
+    return named
 
 
 def _add_remote_stats(run_metadata: Any, answers: Any) -> None:

@@ -29,6 +29,9 @@ FAST = "grpc+fast"
 PROTOCOLS = (PLAIN, FAST)
 _DIAL_SECONDS = 10.0
 _MAX_TICKETS = 1024
+_MAX_CONNECTIONS = 1024
+#: A greeting is a name, an address and two numbers.
+_MAX_GREETING_BYTES = 4096
 
 
 class Identity(NamedTuple):
@@ -61,8 +64,12 @@ class Peers:
         self._protocol = protocol
         self._tell = on_message
         self._on_lost = on_lost
-        self._lock = threading.Lock()
+        # Sessions that are collected as garbage come here too, whatever is held: see Worker.
+        self._lock = threading.RLock()
+        #: The channel to send on, by address.
         self._channels: dict[str, Channel] = {}
+        #: All that are open: when two tasks dial each other at once there are two between them.
+        self._open: set[Channel] = set()
         self._dialing: dict[str, threading.Lock] = {}
         self._connections: dict[str, Connection] = {}
         self._tickets: OrderedDict[bytes, Identity] = OrderedDict()
@@ -90,22 +97,32 @@ class Peers:
             return found
         with self._lock:
             if self._closed:
-                raise errors.UnavailableError(None, None, "This server has stopped.")
+                raise self._stopped_error()
             dialing = self._dialing.setdefault(address, threading.Lock())
         with dialing:
             found = self._channels.get(address)
             if found is not None and found.is_open:
                 return found
-            return self._dial(address)
+            try:
+                return self._dial(address)
+            finally:
+                with self._lock:
+                    self._dialing.pop(address, None)
+
+    def _stopped_error(self) -> errors.OpError:
+        return errors.UnavailableError(None, None, f"The server of {self.me.task} has stopped.")
 
     def connection(self, address: str) -> Connection:
         """The gRPC connection to an address."""
         with self._lock:
             if self._closed:
-                raise errors.UnavailableError(None, None, "This server has stopped.")
+                raise self._stopped_error()
             found = self._connections.get(address)
             if found is None:
                 found = self._connections[address] = Connection(address)
+                if len(self._connections) > _MAX_CONNECTIONS:
+                    # Whoever uses it has it; it closes when nobody does.
+                    self._connections.pop(next(iter(self._connections)))
             return found
 
     def _dial(self, address: str) -> Channel:
@@ -116,7 +133,10 @@ class Peers:
                 (here, self.me.task, self.me.incarnation),
             )
             here._add(self.me.address, theirs)
-            return self._add(address, mine)
+            self._add(address, mine)
+            theirs.start()
+            mine.start()
+            return mine
         connection = self.connection(address)
         greeting = {**self.me._asdict(), "protocol": self._protocol}
         answer = _read_greeting(
@@ -142,14 +162,24 @@ class Peers:
             connection.open_stream(ticket, stream)
         return channel
 
-    def _add(self, address: str, channel: Channel) -> Channel:
-        with self._lock:
-            old = self._channels.get(address)
-            self._channels[address] = channel
+    def _add(self, address: str, channel: Channel) -> None:
+        """Keeps a channel, which must not read yet.
+
+        Raises:
+          UnavailableError: This server has stopped meanwhile.
+        """
         channel.address = address
+        with self._lock:
+            closed = self._closed
+            old = self._channels.get(address)
+            if not closed:
+                self._channels[address] = channel
+                self._open.add(channel)
+        if closed:
+            channel.close(self._stopped_error().message)
+            raise self._stopped_error()
         if old is not None and old.is_open and old.incarnation != channel.incarnation:
             old.close("The other task was restarted")
-        return channel
 
     # -- Being met -------------------------------------------------------------------------
 
@@ -172,7 +202,10 @@ class Peers:
         if them is None:
             return None
         channel = GrpcChannel(self, them.task, them.incarnation)
-        self._add(them.address, channel)
+        try:
+            self._add(them.address, channel)
+        except errors.UnavailableError:
+            return None
         return channel
 
     def _accept_socket(self, ticket: bytes, connection: Any) -> bool:
@@ -198,11 +231,20 @@ class Peers:
         """Forgets a channel and tells that its task is lost."""
         address = channel.address
         with self._lock:
+            self._open.discard(channel)
             if self._channels.get(address) is channel:
                 del self._channels[address]
+                for other in self._open:
+                    if other.address == address and other.is_open:
+                        self._channels[address] = other
             closed = self._closed
         if not closed:
             self._on_lost(address, error)
+
+    def has_channel(self, address: str) -> bool:
+        """Whether the task at an address is connected with this one."""
+        found = self._channels.get(address)
+        return found is not None and found.is_open
 
     def traffic(self) -> dict[str, Any]:
         """What went over the channels that are open, by the name of the other task."""
@@ -213,9 +255,10 @@ class Peers:
         """Closes all channels."""
         with self._lock:
             self._closed = True
-            channels = list(self._channels.values())
+            channels = list(self._open)
             connections = list(self._connections.values())
             self._channels.clear()
+            self._connections.clear()
         if Peers._of_this_process.get(self.me.address) is self:
             del Peers._of_this_process[self.me.address]
         if self._listener is not None:
@@ -234,11 +277,13 @@ class _Greeting(NamedTuple):
 
 def _read_greeting(data: bytes) -> _Greeting:
     try:
+        if len(data) > _MAX_GREETING_BYTES:
+            raise ValueError(f"it has {len(data)} bytes")
         details = json.loads(data)
         identity = Identity(
             str(details["task"]), str(details["address"]), int(details["incarnation"])
         )
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise errors.InvalidArgumentError(
             None, None, f"This is no greeting of a Millrace task: {type(error).__name__} {error}"
         ) from None

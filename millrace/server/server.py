@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import secrets
 import threading
@@ -16,18 +17,20 @@ from millrace.graph.graph import Graph
 from millrace.rpc import messages
 from millrace.rpc.channel import Channel
 from millrace.rpc.message import Kind, Message
-from millrace.rpc.service import CachedThreads, RpcServer
+from millrace.rpc.service import CachedThreads, RpcServer, shorten
 from millrace.runtime.plan import host_value
 from millrace.runtime.step import Step
 from millrace.runtime.step_stats import fill_metadata
 from millrace.server.master import TRACE, Master, MasterSession, task_name
 from millrace.server.master_service import MasterService
 from millrace.server.peers import FAST, PROTOCOLS, Identity, Peers
-from millrace.server.worker import Worker
+from millrace.server.worker import Worker, as_op_error
 from millrace.server.worker_service import WorkerService
 
 ServerDef = messages.ServerDef
 _MEMORY_LIMIT = 256 << 20
+#: What is longer of an error's text is cut in the middle.
+_MAX_ERROR_TEXT = 64 << 10
 #: Running servers of this process by target: a session to one of them makes no call.
 _running: weakref.WeakValueDictionary[str, Server] = weakref.WeakValueDictionary()
 
@@ -68,6 +71,7 @@ class Server:
         self._born = time.monotonic()
         self._lock = threading.Lock()
         self._started = False
+        self._stopping = False
         self._stopped = threading.Event()
         self._threads = CachedThreads("millrace step")
         self._rpc = RpcServer(self._threads)
@@ -165,7 +169,7 @@ class Server:
           FailedPreconditionError: It was stopped.
         """
         with self._lock:
-            if self._stopped.is_set():
+            if self._stopping:
                 raise errors.FailedPreconditionError(
                     None, None, "A server that was stopped cannot be started again: make a new one."
                 )
@@ -182,16 +186,19 @@ class Server:
     def stop(self) -> None:
         """Ends all sessions and steps, and frees the port."""
         with self._lock:
-            if self._stopped.is_set():
+            if self._stopping:
                 return
+            self._stopping = True
             if _running.get(self.target) is self:
                 del _running[self.target]
-        self._master.close()
-        self._worker.close()
-        self._peers.close()
-        self._rpc.stop()
-        self._threads.shutdown()
-        self._stopped.set()
+        try:
+            self._master.close()
+            self._worker.close()
+            self._peers.close()
+            self._rpc.stop()
+            self._threads.shutdown()
+        finally:
+            self._stopped.set()
 
     def __del__(self) -> None:
         if hasattr(self, "_threads"):
@@ -243,7 +250,7 @@ class Server:
 
         def on_done(step: Step | None, results: list[Any], error: errors.OpError | None) -> None:
             if error is not None:
-                text = error.message.encode()
+                text = shorten(error.message, _MAX_ERROR_TEXT).encode()
                 answer = Message(Kind.DONE, message.step, error.error_code, text)
             else:
                 try:
@@ -256,10 +263,7 @@ class Server:
                     metadata = RunMetadata()
                     fill_metadata(metadata, step)
                     answer.text = metadata.step_stats.SerializeToString()
-            try:
-                channel.send(answer)
-            except errors.UnavailableError:
-                return  # The master is gone; nobody wants to know.
+            _answer(channel, answer)
 
         self._worker.run(
             message.key, message.step, channel.address, message.tensors, trace, on_done
@@ -268,6 +272,20 @@ class Server:
     def _on_lost(self, address: str, error: errors.OpError) -> None:
         self._master.lost(address, error)
         self._worker.lost(address, error)
+        if not self._peers.has_channel(address):
+            self._worker.lost_master(address)
+
+
+def _answer(channel: Channel, answer: Message) -> None:
+    try:
+        channel.send(answer)
+    except errors.UnavailableError:
+        return  # The master is gone; nobody wants to know.
+    except Exception as error:  # The results cannot be sent; the master must not wait for them.
+        failure = as_op_error(error)
+        text = shorten(failure.message, _MAX_ERROR_TEXT).encode()
+        with contextlib.suppress(errors.UnavailableError):
+            channel.send(Message(Kind.DONE, answer.step, failure.error_code, text))
 
 
 def _fetched(results: list[Any]) -> list[Any]:

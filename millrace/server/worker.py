@@ -6,7 +6,7 @@ no thread while it waits: what it waits for goes on with it on arrival.
 
 from __future__ import annotations
 
-import itertools
+import secrets
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -112,10 +112,10 @@ class Worker:
         self.resources = ResourceStore()
         self.mailbox = Mailbox()
         self._threads = threads
-        self._lock = threading.Lock()
+        # A session may be collected as garbage, and be closed then, while its thread is in here.
+        self._lock = threading.RLock()
         self._sessions: dict[str, WorkerSession] = {}
         self._graphs: dict[int, RegisteredGraph] = {}
-        self._numbers = itertools.count(1)
         self._running: dict[int, _Running] = {}
         self._local = threading.local()
         #: Steps that were run, and XLA programs that they called.
@@ -174,8 +174,12 @@ class Worker:
         self, session: WorkerSession, program: Program, *, late: bool = False
     ) -> RegisteredGraph:
         """Plans a program."""
-        graph = RegisteredGraph(next(self._numbers), session, program, late)
+        # Not 1, 2, 3: a master that knew this task before it was restarted must not run a graph
+        # of somebody else's by its old number.
+        graph = RegisteredGraph(secrets.randbits(62), session, program, late)
         with self._lock:
+            if self._sessions.get(session.handle) is not session:
+                raise errors.CancelledError(None, None, "Session has been closed.")
             self._graphs[graph.number] = graph
             session.graphs.add(graph.number)
         return graph
@@ -219,7 +223,15 @@ class Worker:
         step.cancellation.register(lambda: self.mailbox.end(number, step.cancellation.error))
         with self._lock:
             self._running[number] = _Running(graph, step, master)
+        # Whoever cancelled it before it could be found has told the mailbox.
+        ended = self.mailbox.error_of(number)
+        if ended is not None:
+            step.cancellation.cancel(ended)
         return step
+
+    def is_running(self, number: int) -> bool:
+        """Whether a part of a step runs here."""
+        return number in self._running
 
     def end(self, number: int, error: errors.OpError | None = None) -> None:
         """Forgets a step."""
@@ -232,10 +244,10 @@ class Worker:
 
     def cancel(self, number: int, error: errors.OpError) -> None:
         """Ends every wait of a step, also of one that is not known yet."""
+        self.mailbox.end(number, error)
         running = self._running.get(number)
         if running is not None:
             running.step.cancellation.cancel(error)
-        self.mailbox.end(number, error)
 
     def run(
         self,
@@ -258,17 +270,16 @@ class Worker:
         """
         try:
             graph = self.graph(graph_number)
+            if len(feeds) != len(graph.plan.argument_slots):
+                raise errors.InvalidArgumentError(
+                    None,
+                    None,
+                    f"{len(graph.plan.argument_slots)} values expected, got {len(feeds)}",
+                )
             step = Step(graph.session.state, executor.run_values, trace=trace)
             self.begin(graph, number, step, master)
         except errors.OpError as error:
             on_done(None, [], error)
-            return
-        if len(feeds) != len(graph.plan.argument_slots):
-            wrong = errors.InvalidArgumentError(
-                None, None, f"{len(graph.plan.argument_slots)} values expected, got {len(feeds)}"
-            )
-            self.end(number, wrong)
-            on_done(None, [], wrong)
             return
         execution = executor.Execution(graph.plan, step)
         for i, value in enumerate(feeds):
@@ -333,6 +344,11 @@ class Worker:
         for number in numbers:
             self.cancel(number, error)
         self.mailbox.forget_source(address, known)
+
+    def lost_master(self, address: str) -> None:
+        """The task at an address is gone for good: forgets the sessions of its master."""
+        for handle in self.sessions_of(address):
+            self.delete_session(handle)
 
     def clear(self, containers: Iterable[str]) -> None:
         """Drops resource containers, the default one when none is named."""

@@ -1,0 +1,26 @@
+"""An error that another process told: with the operation that it names, and where that was built.
+
+Only the process that built the graph knows the line of the program; the others know names.
+"""
+
+from __future__ import annotations
+
+import re
+
+from millrace.core import errors
+from millrace.graph.graph import Graph
+
+_FAILED_NODE = re.compile(r"\[\[node (?P<name>\S+) \((?P<type>\w+)\)\]\]")
+
+
+def explained(code: int, message: str, graph: Graph | None) -> errors.OpError:
+    """The error for a status, with the operation of `graph` that its message names."""
+    op = None
+    named = _FAILED_NODE.search(message)
+    if named is not None and graph is not None:
+        op = graph._ops.get(named["name"])
+        if op is not None and op.traceback:
+            frame = op.traceback[-1]
+            place = f" defined at {frame.filename}:{frame.lineno}]]"
+            message = message[: named.end() - 2] + place + message[named.end() :]
+    return errors.error_from_code(code, message, None if op is None else op.node_def, op)
