@@ -149,10 +149,27 @@ def is_handle_reference(edge: Edge) -> bool:
     return False
 
 
+def is_chosen_reference(edge: Edge) -> bool:
+    """Whether only the run tells which variable it is: the value is then the variable itself."""
+    node = edge.node
+    for _ in range(1000):
+        if not edge.dtype._is_ref_dtype or node.type == "RefSelect":
+            return edge.dtype._is_ref_dtype
+        source = output_ref_source(node)
+        if source is None:
+            return False
+        node = source.node
+    return False
+
+
 def names_variable(edge: Edge) -> bool:
     """Whether the edge carries an identity (a variable, a TensorArray) rather than a value."""
     return (
-        (edge.dtype._is_ref_dtype and not is_handle_reference(edge))
+        (
+            edge.dtype._is_ref_dtype
+            and not is_handle_reference(edge)
+            and not is_chosen_reference(edge)
+        )
         or is_array_handle(edge)
         or (edge.dtype.name == "resource" and variable_of(edge) is not None)
     )

@@ -323,7 +323,10 @@ def gather_inputs(node: Node, env: dict[Edge, Any], services: Services) -> list[
         elif edge.node.type == "Const":
             inputs.append(env[edge] if edge in env else edge.node.attrs["value"])
         else:
-            inputs.append(env[edge])
+            value = env[edge]
+            # A variable that was chosen in this step; see `is_chosen_reference`.
+            is_value = isinstance(value, VariableRef) and i not in wants_ref
+            inputs.append(value.read() if is_value else value)
     return inputs
 
 

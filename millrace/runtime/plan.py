@@ -34,6 +34,7 @@ from millrace.passes.node import (
     Node,
     Program,
     is_array_handle,
+    is_chosen_reference,
     is_variable_edge,
     names_variable,
     variable_of,
@@ -81,6 +82,8 @@ def can_compile(node: Node, folded: dict[Edge, bool]) -> bool:
                 # It grows as it is written: positions must be there to be looked at.
                 return False
             continue
+        if is_chosen_reference(edge):
+            return False
         base = edge.dtype.base_dtype.name
         if base == "resource" and (variable := variable_of(edge)) is not None:
             base = variable.attrs["dtype"].name
@@ -179,7 +182,9 @@ class HostStage:
         self.outputs = [Edge(node, i) for i in range(len(node.output_types))]
         #: Reference outputs whose value right after the kernel is wanted.
         self._snapshots = [
-            edge.index for edge in self.outputs if edge.dtype._is_ref_dtype and edge in wanted
+            edge.index
+            for edge in self.outputs
+            if edge.dtype._is_ref_dtype and edge in wanted and not is_chosen_reference(edge)
         ]
         use = VariableUse([node], frozenset())
         #: What is locked while it runs: all that it touches, if it writes anything.
@@ -200,7 +205,7 @@ class HostStage:
         )
         env = {
             edge: value
-            if type(value) is np.ndarray or value is DEAD
+            if type(value) is np.ndarray or value is DEAD or isinstance(value, VariableRef)
             else jax.tree.map(np.asarray, value)
             for edge, value in zip(self.inputs, inputs, strict=True)
         }
@@ -347,6 +352,8 @@ def host_value(value: Any) -> Any:
             None,
             "Retval[0] does not have value: the fetched tensor is in a branch that was not taken",
         )
+    if isinstance(value, VariableRef):
+        value = value.read()
     if isinstance(value, TensorArrayValue):
         return np.float32(0)  # a flow, seen from outside, is just a number
     array = value.copy() if type(value) is np.ndarray else np.array(value)
