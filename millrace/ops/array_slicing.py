@@ -355,7 +355,7 @@ def _strided_shape(c: ShapeContext) -> TensorShape:
     sizes = c.shape(0).sizes
     if sizes is None or count is None:
         if count is not None:
-            _layout(count, 1 << 20 if not masks.ellipsis else count, masks)
+            _layout(count, count, masks)  # Any rank would do: what is wrong with the masks shows.
         return unknown_shape()
     layout = _layout(count, len(sizes), masks)
     begins, ends = (_known_entries(c, which, count) for which in (1, 2))

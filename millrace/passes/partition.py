@@ -81,7 +81,7 @@ class _Message:
 
 class _Partitioner:
     def __init__(self, program: Program, task_of: TaskOf, home: str, ends_at_home: bool) -> None:
-        detach_constants(program)
+        detach_constants(program, but_waiting=frames.has_control_flow(program))
         self._program = program
         self._home = home
         self._ends_at_home = ends_at_home

@@ -48,6 +48,8 @@ def add_node(graph: Any, node: Node, names: Mapping[Node, str], device: str) -> 
     made.input.extend(sorted(f"^{names.get(c, c.name)}" for c in node.controls))
     declared = node.definition.signature.attrs
     for name, value in node.attrs.items():
+        if name == "_class":
+            continue  # It is placed: who was placed with whom, and may be elsewhere, is over.
         kind = declared[name].type if name in declared else attributes.infer_kind(value)
         made.attr[name].CopyFrom(attributes.to_proto(value, kind))
 
@@ -57,8 +59,9 @@ def to_graph_def(program: Program) -> graph_pb2.GraphDef:
     message = graph_pb2.GraphDef()
     taken = {node.name for node in program.nodes}
     constants: dict[Node, None] = {}
+    ordered = set(program.nodes)
     for edge in [e for node in program.nodes for e in node.inputs] + program.results:
-        if edge.node.type == "Const":
+        if edge.node.type == "Const" and edge.node not in ordered:
             constants[edge.node] = None
     taken.update(node.name for node in constants)
     names: dict[Node, str] = {}
@@ -126,9 +129,13 @@ def from_graph_def(message: graph_pb2.GraphDef) -> Program:
     ends = {*arguments, *results}
     return prune(
         [op.inputs[0] for op in results],
-        [op for op in operations if op not in ends and op.type != "Const"],
+        [op for op in operations if op not in ends and not _is_free_constant(op)],
         [op.outputs[0] for op in arguments],
     )
+
+
+def _is_free_constant(op: Any) -> bool:
+    return op.type == "Const" and not op.control_inputs
 
 
 def _index(op: Any) -> int:

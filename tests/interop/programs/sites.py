@@ -99,6 +99,7 @@ def main():
     addresses = json.loads(sys.argv[1])
     found = {}
     for name in sys.argv[2:] or _CASES:
+        print(name, file=sys.stderr, flush=True)
         found[name] = {
             "here": _outcome(_CASES[name], Site(None)),
             "there": _outcome(_CASES[name], Site(addresses)),
