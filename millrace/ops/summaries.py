@@ -105,15 +105,17 @@ def _as_pixels(image: np.ndarray, bad_color: np.ndarray) -> np.ndarray:
     """Floats scaled to bytes: to 0..255 if none is negative, else around 128."""
     if image.dtype == np.uint8:
         return image
-    values = image.astype(np.float64)
+    values = image.astype(np.float64 if image.dtype == np.float64 else np.float32)
     finite = np.isfinite(values).all(axis=-1)
     usable = values[finite]
-    low, high = (usable.min(), usable.max()) if usable.size else (0.0, 0.0)
+    kind: Any = values.dtype.type
+    low, high = (usable.min(), usable.max()) if usable.size else (kind(0), kind(0))
+    # All in the type of the image: a rounding decides about the last bit.
     if low < 0:
         bound = max(abs(low), abs(high))
-        scale, offset = (127.0 / bound if bound else 0.0), 128.0
+        scale, offset = (kind(127) / bound if bound else kind(0)), kind(128)
     else:
-        scale, offset = (255.0 / high if high else 0.0), 0.0
+        scale, offset = (kind(255) / high if high else kind(0)), kind(0)
     pixels = np.where(np.isfinite(values), values, 0.0) * scale + offset
     pixels = np.clip(pixels, 0, 255).astype(np.uint8)
     pixels[~finite] = bad_color[: image.shape[-1]]
@@ -155,7 +157,9 @@ def _wav(samples: np.ndarray, rate: float) -> bytes:
         file.setnchannels(samples.shape[-1])
         file.setsampwidth(2)
         file.setframerate(int(rate))
-        scaled = np.clip(np.round(samples * 32767), -32768, 32767)
+        wide = samples.astype(np.float32) * np.float32(32768)
+        # Halves away from zero, as C rounds them.
+        scaled = np.clip(np.trunc(wide + np.copysign(np.float32(0.5), wide)), -32768, 32767)
         file.writeframes(scaled.astype("<i2").tobytes())
     return stream.getvalue()
 

@@ -11,12 +11,13 @@ import os
 import socket
 import threading
 import time
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
 from tensorboard.compat.proto import event_pb2, summary_pb2
 
-from millrace.core.config import GraphDef
+from millrace.core.config import GraphDef, MetaGraphDef
 from millrace.data.tfrecord import TFRecordWriter, tf_record_iterator
 from millrace.graph import meta_graph
 from millrace.graph.defaults import get_default_graph
@@ -90,9 +91,17 @@ class FileWriter:
         return str(self._logdir)
 
     def add_summary(self, summary: Any, global_step: int | None = None) -> None:
-        """Writes a summary, given as a message or as what a summary op returns."""
+        """Writes a summary, given as a message or as what a summary op returns.
+
+        Raises:
+          TypeError: It is neither.
+        """
         if isinstance(summary, bytes):
             summary = summary_pb2.Summary.FromString(summary)
+        elif not isinstance(summary, summary_pb2.Summary):
+            raise TypeError(
+                f"summary must be a Summary message or the bytes of one, saw type: {type(summary)}"
+            )
         written = summary_pb2.Summary()
         written.CopyFrom(summary)
         for value in written.value:
@@ -122,11 +131,22 @@ class FileWriter:
         elif isinstance(graph_def, GraphDef):
             message = graph_def
         else:
-            raise TypeError(f"The passed graph must be an instance of `Graph`, got {graph!r}")
+            raise TypeError(
+                "The passed graph must be an instance of `Graph` or the deprecated `GraphDef`, "
+                f"got {type(graph)}"
+            )
         self._add(event_pb2.Event(graph_def=message.SerializeToString()), global_step)
 
     def add_meta_graph(self, meta_graph_def: Any, global_step: int | None = None) -> None:
-        """Writes a MetaGraphDef."""
+        """Writes a MetaGraphDef.
+
+        Raises:
+          TypeError: What was given is none.
+        """
+        if not isinstance(meta_graph_def, MetaGraphDef):
+            raise TypeError(
+                f"meta_graph_def must be type MetaGraphDef, saw type: {type(meta_graph_def)}"
+            )
         self._add(event_pb2.Event(meta_graph_def=meta_graph_def.SerializeToString()), global_step)
 
     def add_run_metadata(self, run_metadata: Any, tag: str, global_step: int | None = None) -> None:
@@ -143,6 +163,11 @@ class FileWriter:
         """Writes an Event message as it is."""
         with self._lock:
             if self._closed:
+                warnings.warn(
+                    "Attempting to use a closed FileWriter. The operation will be a noop unless "
+                    "the FileWriter is explicitly reopened.",
+                    stacklevel=3,
+                )
                 return
             assert self._writer is not None
             self._writer.write(event.SerializeToString())

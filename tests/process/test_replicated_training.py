@@ -1,0 +1,115 @@
+"""Asynchronous and synchronous training on real processes: two ps tasks, three workers."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PROGRAM = Path(__file__).parent / "programs" / "linear_trainer.py"
+SECONDS = 240
+PS, WORKERS = 2, 3
+
+
+def free_addresses(count: int) -> list[str]:
+    sockets = [socket.socket() for _ in range(count)]
+    for s in sockets:
+        s.bind(("localhost", 0))
+    addresses = [f"localhost:{s.getsockname()[1]}" for s in sockets]
+    for s in sockets:
+        s.close()
+    return addresses
+
+
+class Cluster:
+    """The processes of one training run, with their output in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+
+    def train(self, *options: str, own: dict[int, list[str]] | None = None) -> list[dict]:
+        """Runs all tasks and returns what each worker printed.
+
+        Args:
+          *options: For all tasks.
+          own: More options for some workers.
+        """
+        addresses = free_addresses(PS + WORKERS)
+        shared = ["--ps", ",".join(addresses[:PS]), "--workers", ",".join(addresses[PS:]), *options]
+        for task in range(PS):
+            self._start("ps", task, shared)
+        for task in range(WORKERS):
+            self._start("worker", task, [*shared, *(own or {}).get(task, [])])
+        return [self._result(f"worker{task}") for task in range(WORKERS)]
+
+    def _start(self, job: str, task: int, options: list[str]) -> None:
+        name = f"{job}{task}"
+        with open(self._folder / f"{name}.log", "wb") as log:
+            self._running[name] = subprocess.Popen(
+                [sys.executable, str(PROGRAM), job, str(task), *options], stdout=log, stderr=log
+            )
+
+    def _result(self, name: str) -> dict:
+        try:
+            code = self._running[name].wait(SECONDS)
+        except subprocess.TimeoutExpired:
+            code = None
+        assert code == 0, f"{name} ended with {code}:\n{self.logs()}"
+        last = (self._folder / f"{name}.log").read_text().splitlines()[-1]
+        return json.loads(last)
+
+    def logs(self) -> str:
+        return "\n".join(
+            f"== {path.name}\n{path.read_text()[-3000:]}"
+            for path in sorted(self._folder.glob("*.log"))
+        )
+
+    def kill(self) -> None:
+        for process in self._running.values():
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    processes = Cluster(tmp_path)
+    yield processes
+    processes.kill()
+
+
+def test_asynchronous_workers_share_the_steps_and_converge(cluster: Cluster) -> None:
+    workers = cluster.train("--steps", "60")
+    assert sum(w["batches"] for w in workers) >= 60
+    assert min(w["loss"] for w in workers) < 0.5
+
+
+def test_synchronous_workers_count_rounds_and_converge(cluster: Cluster) -> None:
+    workers = cluster.train("--sync", "--steps", "40")
+    # A round has a batch of each: the step is not the sum of the batches.
+    assert all(36 <= w["step"] <= 41 for w in workers)
+    assert sum(w["batches"] for w in workers) >= 40 * WORKERS
+    assert max(w["loss"] for w in workers) < 0.5
+
+
+def test_backup_workers_let_rounds_end_without_the_slowest(cluster: Cluster) -> None:
+    workers = cluster.train("--sync", "--aggregate", "2", "--steps", "40")
+    assert max(w["step"] for w in workers) >= 38
+    assert min(w["loss"] for w in workers) < 0.5
+
+
+def test_the_others_go_on_when_the_data_of_a_worker_end(cluster: Cluster) -> None:
+    workers = cluster.train("--sync", "--steps", "30", own={2: ["--batches", "5"]})
+    assert workers[2]["batches"] == 5
+    assert all(w["step"] >= 28 for w in workers[:2])
+
+
+def test_the_workers_end_when_the_data_of_the_chief_end(cluster: Cluster) -> None:
+    workers = cluster.train("--sync", "--steps", "1000", own={0: ["--batches", "5"]})
+    assert workers[0]["batches"] == 5
+    assert all(w["step"] < 20 for w in workers)
