@@ -7,6 +7,7 @@ first exception that was not a clean end of input.
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 import threading
 import time
@@ -15,6 +16,7 @@ from typing import Any
 
 from millrace.core import errors
 from millrace.platform import logging
+from millrace.training.waiting import Wait
 
 #: How often a join looks whether a stop was asked for.
 _POLL_SECONDS = 0.05
@@ -116,10 +118,11 @@ class Coordinator:
         for thread in waited_for:
             while thread.is_alive() and not self._stop_event.is_set():
                 thread.join(_POLL_SECONDS)
-        deadline = time.monotonic() + stop_grace_period_secs
+        wait = Wait(None)
         for thread in waited_for:
-            if thread.is_alive():
-                thread.join(max(0.0, deadline - time.monotonic()))
+            while thread.is_alive() and (left := stop_grace_period_secs - wait.seconds) > 0:
+                thread.join(min(left, 1.0))
+                wait.speak(functools.partial(_describe_threads, waited_for, stop_grace_period_secs))
         stragglers = " ".join(thread.name for thread in waited_for if thread.is_alive())
         with self._lock:
             self._joined = True
@@ -142,6 +145,14 @@ class Coordinator:
         with self._lock:
             if self._error is not None:
                 raise self._error
+
+
+def _describe_threads(threads: list[threading.Thread], grace: float) -> str:
+    names = ", ".join(thread.name for thread in threads if thread.is_alive())
+    return (
+        f"for threads to end after a stop was asked for: {names}. They have {grace:g} s. Check "
+        "that they look at should_stop(), and that no enqueue or dequeue of theirs blocks."
+    )
 
 
 class LooperThread(threading.Thread):

@@ -87,14 +87,15 @@ class Wait:
             pause = min(self._quick_pause, remaining)
             self._quick_pause = min(1.5 * self._quick_pause, _LONGEST_PAUSE)
         wake_up = self.seconds + pause
-        self._speak(describe)
+        self.speak(describe)
         while (left := wake_up - self.seconds) > _INSTANT:
             # A long pause is cut where something is to be said.
             self._clock.sleep(min(left, max(self._next_word - self.seconds, _INSTANT)))
-            self._speak(describe)
+            self.speak(describe)
         return True
 
-    def _speak(self, describe: Callable[[], str]) -> None:
+    def speak(self, describe: Callable[[], str]) -> None:
+        """Says what is waited for, if it is time to."""
         seconds = self.seconds
         if seconds < self._next_word:
             return

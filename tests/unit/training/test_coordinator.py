@@ -6,6 +6,7 @@ import time
 import pytest
 
 import millrace as tf
+from millrace.training import waiting
 
 
 @pytest.fixture
@@ -169,3 +170,20 @@ def test_a_looper_needs_a_coordinator_and_arguments_a_function(coordinator):
         tf.train.LooperThread(None, 1)
     with pytest.raises(ValueError, match="require that you also pass 'target'"):
         tf.train.LooperThread(coordinator, 1, args=(1,))
+
+
+def test_a_join_says_which_threads_it_waits_for(monkeypatch, log_lines):
+    monkeypatch.setattr(waiting, "_FIRST_WORD", 0.0)
+    coordinator = tf.train.Coordinator()
+    release = threading.Event()
+    thread = threading.Thread(target=release.wait, args=(20,), name="stubborn", daemon=True)
+    thread.start()
+    coordinator.request_stop()
+    with pytest.raises(RuntimeError, match="stubborn"):
+        coordinator.join([thread], stop_grace_period_secs=0.05)
+    release.set()
+    thread.join()
+    said = [text for level, text in log_lines if level == "WARNING"]
+    assert len(said) == 1
+    assert "threads to end" in said[0]
+    assert "stubborn" in said[0]
