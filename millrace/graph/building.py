@@ -9,7 +9,8 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-from millrace.core.dtypes import DType
+from millrace.core.convert import to_ndarray
+from millrace.core.dtypes import DType, as_dtype
 from millrace.graph import attributes
 from millrace.graph.convert import convert_to_tensor, dtype_of
 from millrace.graph.defaults import graph_of
@@ -182,22 +183,21 @@ def _convert_input(
                 f"must match length {count} of argument given before."
             )
         check_attr(definition, definition.signature.attrs[arg.number_attr], count)
+        is_given = known is not None
         if known is None:
             known = next((d for d in map(dtype_of, value) if d is not None), None)
+        if any(dtype_of(item) not in (None, known) for item in value):
+            raise _list_type_error(definition, arg, value, known if is_given else None)
         tensors: list[Tensor] = []
         for i, item in enumerate(value):
             tensor = _convert_one(definition, arg, item, known, preferred, f"{arg.name}_{i}")
             known = known or tensor.dtype.base_dtype
             if tensor.dtype.base_dtype != known:
-                types = ", ".join(
-                    str(d.name) if (d := dtype_of(v)) else type(v).__name__ for v in value
-                )
-                raise TypeError(
-                    f"Tensors in list passed to '{arg.name}' of '{definition.name}' Op have types "
-                    f"[{types}] that don't all match."
-                )
+                raise _list_type_error(definition, arg, value, None)
             tensors.append(tensor)
     else:
+        if preferred is not None and _has_allowed_type(definition, arg, value):
+            preferred = None
         tensors = [_convert_one(definition, arg, value, known, preferred, arg.name)]
     if arg.type_attr is not None and arg.type_attr not in attrs:
         if not tensors:
@@ -206,6 +206,43 @@ def _convert_input(
         else:
             _set_type(definition, arg, attrs, tensors[0].dtype.base_dtype)
     return tensors
+
+
+def _has_allowed_type(definition: OpDefinition, arg: ArgSpec, value: Any) -> bool:
+    """Whether a value has a type of its own that the op takes: then the default is not used."""
+    allowed = definition.signature.attrs[arg.type_attr or ""].allowed
+    if allowed is None or dtype_of(value) is not None:
+        return False
+    try:
+        return as_dtype(to_ndarray(value).dtype) in allowed
+    except (TypeError, ValueError):
+        return False
+
+
+def _list_type_error(
+    definition: OpDefinition, arg: ArgSpec, values: Any, wanted: DType | None
+) -> TypeError:
+    """For a list of tensors of different types, or of another type than `wanted`."""
+    types = ", ".join(str(d.name) if (d := dtype_of(v)) else type(v).__name__ for v in values)
+    reason = "that don't all match."
+    if wanted is not None:
+        reason = f"that do not match type {wanted.name} inferred from earlier arguments."
+        if arg.dtype is not None:
+            reason = f"that do not match expected type {wanted.name}."
+    return TypeError(
+        f"Tensors in list passed to '{arg.name}' of '{definition.name}' Op have types [{types}] "
+        f"{reason}"
+    )
+
+
+def _type_giver(definition: OpDefinition, arg: ArgSpec) -> str:
+    """The earlier input that decided the type, or the attribute where there is none."""
+    for earlier in definition.signature.inputs:
+        if earlier is arg:
+            break
+        if earlier.type_attr == arg.type_attr:
+            return earlier.name
+    return arg.type_attr or ""
 
 
 def _convert_type_list(
@@ -242,7 +279,7 @@ def _convert_one(
 ) -> Tensor:
     found = dtype_of(value)
     if dtype is not None and found is not None and found != dtype:
-        other = f" of argument '{arg.type_attr}'" if arg.type_attr else ""
+        other = f" of argument '{_type_giver(definition, arg)}'" if arg.type_attr else ""
         raise TypeError(
             f"Input '{arg.name}' of '{definition.name}' Op has type {found.name} that does not "
             f"match {'expected type of' if arg.dtype is not None else 'type'} {dtype.name}"
