@@ -215,7 +215,8 @@ def _has_allowed_type(definition: OpDefinition, arg: ArgSpec, value: Any) -> boo
         return False
     try:
         return as_dtype(to_ndarray(value).dtype) in allowed
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, NotImplementedError):
+        # No plain value: a list with tensors in it, for one.
         return False
 
 
