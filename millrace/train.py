@@ -25,7 +25,9 @@ from millrace.training.adagrad import (
 )
 from millrace.training.adam import AdamOptimizer
 from millrace.training.basic_loops import basic_train_loop
+from millrace.training.checkpoint import Checkpoint, CheckpointOptions
 from millrace.training.checkpoint_init import init_from_checkpoint
+from millrace.training.checkpoint_manager import CheckpointManager
 from millrace.training.checkpoint_reader import (
     NewCheckpointReader,
     list_variables,

@@ -60,7 +60,9 @@ class CheckpointReader:
           DataLossError: It is damaged.
         """
         with open_checkpoint(self._prefix) as reader:
-            return reader.read(tensor_str)
+            value = reader.read(tensor_str)
+        # A scalar is a NumPy scalar or bytes, as in TensorFlow.
+        return value if value.ndim else value[()]
 
     def debug_string(self) -> bytes:
         """A line for each tensor: name, type, shape."""

@@ -14,6 +14,7 @@ from millrace.graph.keys import GraphKeys
 from millrace.ops import array, comparison, constant, control_flow, lookup, variables
 from millrace.platform import logging
 from millrace.summary import builders
+from millrace.training.checkpoint import Checkpoint
 from millrace.training.saver import Saver
 
 
@@ -43,7 +44,7 @@ class Scaffold:
           ready_for_local_init_op: Gives the names of global variables without a value.
           local_init_op: Initialises local variables and tables.
           summary_op: Gives all summaries as one.
-          saver: The Saver.
+          saver: The Saver, or a Checkpoint that is to be saved by it.
           copy_from_scaffold: Has what is not given here.
           local_init_feed_dict: Feeds for `local_init_op`.
 
@@ -95,6 +96,8 @@ class Scaffold:
                 setattr(self, f"_{name}", Scaffold.get_or_default(name, collection, make))
         if self._saver is None:
             self._saver = Scaffold.get_or_default("saver", GraphKeys.SAVERS, _default_saver)
+        if isinstance(self._saver, Checkpoint):
+            self._saver = self._saver.as_saver()
         self._saver.build()
         get_default_graph().finalize()
         logging.info("Graph was finalized.")
