@@ -103,15 +103,23 @@ def xla_candidates() -> dict[str, dict[str, Callable[[], None]]]:
     def by_patches(x: Any, w: Any) -> Any:
         return jnp.reshape(patches(x, 5) @ w.reshape(-1, w.shape[3]), (*x.shape[:3], w.shape[3]))
 
+    def as_given(x: Any, w: Any) -> Any:
+        return lax.conv_general_dilated(
+            x, w, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+        )
+
     def channels_first(x: Any, w: Any) -> Any:
         return jnp.moveaxis(conv.convolve(jnp.moveaxis(x, 3, 1), w, five, True), 1, 3)
+
+    def input_as_given(w: Any, grad: Any) -> Any:
+        return as_given(grad, jnp.swapaxes(w[::-1, ::-1], 2, 3))
 
     def input_by_patches(w: Any, grad: Any) -> Any:
         return by_patches(grad, jnp.swapaxes(w[::-1, ::-1], 2, 3))
 
     def filter_in_one(x: Any, grad: Any) -> Any:
         template = jax.ShapeDtypeStruct((5, 5, x.shape[3], grad.shape[3]), x.dtype)
-        transpose = jax.linear_transpose(lambda w: conv.convolve(x, w, five, False), template)
+        transpose = jax.linear_transpose(lambda w: as_given(x, w), template)
         return transpose(grad)[0]
 
     def filter_by_patches(x: Any, grad: Any) -> Any:
@@ -143,10 +151,18 @@ def xla_candidates() -> dict[str, dict[str, Callable[[], None]]]:
             feature_group_count=32,
         )  # fmt: skip
 
-    def compiled(function: Callable[..., Any], *names: str) -> Callable[[], None]:
+    def compiled(
+        function: Callable[..., Any], *names: str, options: dict[str, str] | None = None
+    ) -> Callable[[], None]:
         inputs = [arrays[name] for name in names]
-        program = jax.jit(function).lower(*inputs).compile()
+        program = jax.jit(function, compiler_options=options).lower(*inputs).compile()
         return lambda: jax.block_until_ready(program(*inputs))
+
+    # XLA's other library for convolutions: what is not named here YNNPACK does not get.
+    eigen = {
+        "xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT,"
+        "LIBRARY_FUSION_TYPE_REDUCE"
+    }
 
     pool1, pool3 = (lambda x: pool.max_pool(x, tiles)), (lambda x: pool.max_pool(x, overlapping))
     arrays["maxima1"], arrays["maxima3"] = pool1(arrays["layer1"]), pool3(arrays["wide"])
@@ -157,27 +173,34 @@ def xla_candidates() -> dict[str, dict[str, Callable[[], None]]]:
             "* convolution": compiled(
                 lambda x, w: conv.convolve(x, w, five, False), "image", "filter1"
             ),
+            "convolution, Eigen": compiled(as_given, "image", "filter1", options=eigen),
             "patches and matmul": compiled(by_patches, "image", "filter1"),
         },
         "conv 1 by filter": {
-            "* parts": compiled(filter_gradient, "image", "layer1"),
+            "* parts in a loop": compiled(filter_gradient, "image", "layer1"),
             "one convolution": compiled(filter_in_one, "image", "layer1"),
+            "one, Eigen": compiled(filter_in_one, "image", "layer1", options=eigen),
             "patches and matmul": compiled(filter_by_patches, "image", "layer1"),
         },
         "conv 2 forward": {
-            "* convolution": compiled(
+            "* batch in the width": compiled(
                 lambda x, w: conv.convolve(x, w, five, False), "pooled1", "filter2"
             ),
+            "convolution": compiled(as_given, "pooled1", "filter2"),
+            "convolution, Eigen": compiled(as_given, "pooled1", "filter2", options=eigen),
             "patches and matmul": compiled(by_patches, "pooled1", "filter2"),
             "transposed to NCHW": compiled(channels_first, "pooled1", "filter2"),
         },
         "conv 2 by input": {
-            "* convolution": compiled(input_gradient, "filter2", "layer2"),
+            "* batch in the width": compiled(input_gradient, "filter2", "layer2"),
+            "convolution": compiled(input_as_given, "filter2", "layer2"),
+            "convolution, Eigen": compiled(input_as_given, "filter2", "layer2", options=eigen),
             "patches and matmul": compiled(input_by_patches, "filter2", "layer2"),
         },
         "conv 2 by filter": {
-            "* parts": compiled(filter_gradient, "pooled1", "layer2"),
+            "* parts in a loop": compiled(filter_gradient, "pooled1", "layer2"),
             "one convolution": compiled(filter_in_one, "pooled1", "layer2"),
+            "one, Eigen": compiled(filter_in_one, "pooled1", "layer2", options=eigen),
             "patches and matmul": compiled(filter_by_patches, "pooled1", "layer2"),
         },
         "max pool 2 x 2": {
