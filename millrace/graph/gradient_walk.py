@@ -13,6 +13,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+import numpy as np
+
 from millrace.core import dtypes
 from millrace.graph import registry
 from millrace.graph.convert import convert_to_tensor
@@ -123,10 +125,16 @@ def _build(op_type: str, *args: Any, **keywords: Any) -> Any:
 
 
 def ones_like(tensor: Tensor, name: str) -> Tensor:
-    """Ones in the shape of `tensor`."""
-    shape = _build("Shape", tensor)
-    one = convert_to_tensor(1, dtype=tensor.dtype.base_dtype, name=name)
-    result: Tensor = _build("Fill", shape, one)
+    """Ones in the shape of `tensor`, with TensorFlow's names: `name` and ``name/Const``."""
+    sizes = tensor.shape
+    if sizes.is_fully_defined():
+        known = [size for size in sizes.as_list() if size is not None]
+        shape = convert_to_tensor(np.array(known, np.int32), name="Shape")
+    else:
+        shape = _build("Shape", tensor)
+    with name_scope(name) as scope:
+        one = convert_to_tensor(1, dtype=tensor.dtype.base_dtype, name="Const")
+        result: Tensor = _build("Fill", shape, one, name=scope)
     return result
 
 
@@ -146,6 +154,10 @@ def _initial_gradients(ys: list[Any], grad_ys: Sequence[Any] | None, walk: _Walk
     given = list(grad_ys) if grad_ys is not None else [None] * len(ys)
     if len(given) != len(ys):
         raise ValueError(f"Passed {len(given)} grad_ys for {len(ys)} ys")
+    given = [
+        None if grad is None else convert_to_tensor_or_indexed_slices(grad, name=f"grad_y_{i}")
+        for i, grad in enumerate(given)
+    ]
     result: list[Any] = []
     for i, (y, grad) in enumerate(zip(ys, given, strict=True)):
         with walk.device_of(y.op):
@@ -158,10 +170,21 @@ def _initial_gradients(ys: list[Any], grad_ys: Sequence[Any] | None, walk: _Walk
                 y = y.values if isinstance(y, IndexedSlices) else y
                 result.append(ones_like(y, f"grad_ys_{i}"))
                 continue
-            grad = convert_to_tensor_or_indexed_slices(grad, name=f"grad_ys_{i}")
             _check_grad_type(y, grad)
-            result.append(grad)
+            result.append(_named(grad, f"grad_ys_{i}"))
     return result
+
+
+def _named(grad: Any, name: str) -> Any:
+    """A gradient that was given, under the name that TensorFlow gives it."""
+    if not isinstance(grad, IndexedSlices):
+        return _build("Identity", grad, name=name)
+    parts = {"indices": grad.indices, "values": grad.values, "shape": grad.dense_shape}
+    named = {
+        which: None if part is None else _build("Identity", part, name=f"{name}_{which}")
+        for which, part in parts.items()
+    }
+    return IndexedSlices(named["values"], named["indices"], named["shape"])
 
 
 def _check_grad_type(y: Any, grad: Any) -> None:
