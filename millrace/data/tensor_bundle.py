@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import struct
 from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO, NamedTuple
@@ -69,6 +70,9 @@ BundleHeaderProto: Any = _messages["BundleHeaderProto"]
 BundleEntryProto: Any = _messages["BundleEntryProto"]
 
 _HEADER_KEY = b""
+#: The part of a checkpoint that one task writes: until it is merged it is of no use to anybody,
+#: so that its index and names need not last; its data must, because merging renames the file.
+_SHARD = re.compile(r"(_temp(_[0-9a-f]+)?/|\.)part-\d{5}-of-\d{5}$")
 _VERSION = 1
 _LITTLE_ENDIAN = 0
 _MASK_DELTA = 0xA282EAD8
@@ -253,10 +257,12 @@ class _Layout:
 
     def commit_index(self, entries: dict[bytes, Any]) -> None:
         """Puts the index in place; the data files have the names that `name` says."""
-        # Data must have their names on the disk before an index says so.
-        sync_names(self._prefix)
+        if self._replaced is not None:
+            # Data must have their names on the disk before the old index is gone.
+            sync_names(self._prefix)
         _write_index(self._prefix, self._named_for, entries)
-        sync_names(self._prefix)
+        if not _SHARD.search(self._prefix):
+            sync_names(self._prefix)
         if self._replaced is None:
             return
         if self._named_for != self._num_shards and not self._use_usual_names(entries):
@@ -304,7 +310,7 @@ def _remove_data(prefix: str, num_shards: int, keep: int) -> None:
 def _write_index(prefix: str, num_shards: int, entries: dict[bytes, Any]) -> None:
     header = BundleHeaderProto(num_shards=num_shards, endianness=_LITTLE_ENDIAN)
     header.version.producer = _VERSION
-    file = AtomicFile(index_name(prefix))
+    file = AtomicFile(index_name(prefix), lasting=not _SHARD.search(prefix))
     try:
         table = TableWriter(file)
         table.add(_HEADER_KEY, header.SerializeToString())

@@ -25,6 +25,7 @@ from millrace.graph.define import op
 from millrace.graph.registry import NO_GRADIENT
 from millrace.graph.shape_inference import ShapeContext, none
 from millrace.ops.array_rules import shape_text
+from millrace.ops.xla import jax
 from millrace.platform import gfile
 
 __all__: list[str] = []
@@ -161,7 +162,9 @@ def RestoreV2(
             return [_restore_v1(old, *each) for each in zip(names, specs, dtypes, strict=True)]
     with BundleReader(name) as reader:
         _check_present(reader, name, names)
-        return [_restore(reader, *each) for each in zip(names, specs, dtypes, strict=True)]
+        found = (_restore(reader, *each) for each in zip(names, specs, dtypes, strict=True))
+        # XLA takes the memory of what was read as its own, so that no copy is made of it.
+        return [value if value.dtype.hasobject else jax.device_put(value) for value in found]
 
 
 def _check_present(reader: BundleReader, prefix: str, names: Sequence[str]) -> None:

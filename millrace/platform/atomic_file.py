@@ -36,10 +36,12 @@ class AtomicFile:
       name: The name that `commit` gives it.
       in_place: Whether to write under the name itself; for names that nobody reads before
         something else refers to them, on file systems where renaming means copying.
+      lasting: Whether to wait until it would survive a loss of power.
     """
 
-    def __init__(self, name: str, in_place: bool = False) -> None:
+    def __init__(self, name: str, in_place: bool = False, lasting: bool = True) -> None:
         self.name = name
+        self._lasting = lasting and is_durable()
         #: Where the bytes are until `commit`.
         self.temporary = name if in_place else f"{name}.tempstate{secrets.randbits(64)}"
         #: Bytes written so far.
@@ -67,7 +69,7 @@ class AtomicFile:
             stream, self._stream = self._stream, None
             with tensorflow_errors(self.name):
                 try:
-                    if is_durable():
+                    if self._lasting:
                         self._files.sync_file(stream)
                 finally:
                     stream.close()

@@ -1,0 +1,177 @@
+"""Saving and restoring variables of two ps tasks: Millrace, TensorFlow and `dd`, by turns.
+
+Millrace must reach half of the rate at which `dd` writes to the same disk in the same run, with and
+without waiting for the disk (fsync). TensorFlow never waits. Only ratios count: what a disk does
+depends on the machine and on what else it does.
+
+    checkpoint.py [--mebibytes 1024] [--rounds 5] [--folder FOLDER] [--tensorflow PYTHON]
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+from rich.console import Console
+from rich.table import Table
+
+HERE = pathlib.Path(__file__).parent
+GOAL = 0.5
+PS_TASKS = 2
+
+
+class Cluster:
+    """Two ps and a worker of one library, each a process; ends when it is closed."""
+
+    def __init__(self, python: str, library: str, mebibytes: int, fsync: bool) -> None:
+        with contextlib.ExitStack() as stack:
+            sockets = [stack.enter_context(socket.socket()) for _ in range(PS_TASKS + 1)]
+            for each in sockets:
+                each.bind(("localhost", 0))
+            ports = [f"localhost:{each.getsockname()[1]}" for each in sockets]
+        addresses = json.dumps({"ps": ports[:-1], "worker": ports[-1:]})
+        environment = {
+            **os.environ,
+            "MILLRACE_FSYNC": "1" if fsync else "0",
+            "PYTHONPATH": str(HERE.parent) if library == "millrace" else "",
+            "TF_CPP_MIN_LOG_LEVEL": "3",
+        }
+        self._processes = []
+        for job, index in [*(("ps", i) for i in range(PS_TASKS)), ("worker", 0)]:
+            task = [python, str(HERE / "checkpoint_task.py"), library, addresses, job, str(index)]
+            self._processes.append(
+                subprocess.Popen(
+                    [*task, str(mebibytes)],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=None if library == "millrace" else subprocess.DEVNULL,
+                    text=True,
+                    env=environment,
+                )
+            )
+        for process in self._processes:
+            self._answer(process)
+
+    @staticmethod
+    def _answer(process: subprocess.Popen) -> float:
+        while True:
+            line = process.stdout.readline()
+            if not line:
+                raise SystemExit("A task ended early.")
+            with contextlib.suppress(json.JSONDecodeError):  # what a library prints is passed over
+                return json.loads(line)
+
+    def ask(self, action: str, folder: pathlib.Path, number: int) -> float:
+        """The seconds that the worker took."""
+        worker = self._processes[-1]
+        print(action, folder, number, file=worker.stdin, flush=True)
+        return self._answer(worker)
+
+    def close(self) -> None:
+        for process in reversed(self._processes):
+            process.stdin.close()
+            try:
+                process.wait(5)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            process.stdout.close()
+
+
+def dd(folder: pathlib.Path, mebibytes: int, fsync: bool, source: pathlib.Path) -> float:
+    """The seconds in which `dd` copies a file of random bytes, which is in memory."""
+    target = folder / "dd"
+    command = ["dd", f"if={source}", f"of={target}", "bs=1M", f"count={mebibytes}"]
+    start = time.perf_counter()
+    subprocess.run(
+        [*command, *(["conv=fsync"] if fsync else [])], check=True, stderr=subprocess.DEVNULL
+    )
+    seconds = time.perf_counter() - start
+    target.unlink()
+    return seconds
+
+
+def measure(
+    folder: pathlib.Path, mebibytes: int, rounds: int, fsync: bool, tensorflow: str | None
+) -> dict[str, list[float]]:
+    """Seconds of each, a number a round; the first round does not count."""
+    found: dict[str, list[float]] = {}
+    clusters = {"millrace": Cluster(sys.executable, "millrace", mebibytes, fsync)}
+    if tensorflow and not fsync:
+        clusters["tensorflow"] = Cluster(tensorflow, "tensorflow", mebibytes, fsync)
+    source = pathlib.Path("/dev/shm") / f"checkpoint-bench-{os.getpid()}"
+    try:
+        with source.open("wb") as file:
+            for _ in range(mebibytes):
+                file.write(os.urandom(1 << 20))
+        for number in range(rounds + 1):
+            taken = {"dd write": dd(folder, mebibytes, fsync, source)}
+            for library, cluster in clusters.items():
+                own = folder / library
+                own.mkdir(exist_ok=True)
+                for action in ("save", "restore"):
+                    taken[f"{library} {action}"] = cluster.ask(action, own, number)
+            if number:
+                for name, seconds in taken.items():
+                    found.setdefault(name, []).append(seconds)
+    finally:
+        source.unlink(missing_ok=True)
+        for cluster in clusters.values():
+            cluster.close()
+        for library in clusters:
+            shutil.rmtree(folder / library, ignore_errors=True)
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--mebibytes", type=int, default=1024)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--folder", default=None, help="a folder on the disk to measure")
+    parser.add_argument(
+        "--tensorflow",
+        default=os.environ.get("MILLRACE_TENSORFLOW_PYTHON"),
+        help="an interpreter that has TensorFlow; without it TensorFlow is left out",
+    )
+    arguments = parser.parse_args()
+    console = Console()
+    slow = []
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+        for fsync in (False, True):
+            table = Table("", "seconds (median)", "MiB/s", "of dd's rate, round by round (median)")
+            table.title = f"{arguments.mebibytes} MiB from {PS_TASKS} ps tasks, " + (
+                "waiting for the disk" if fsync else "not waiting for the disk"
+            )
+            times = measure(
+                pathlib.Path(folder),
+                arguments.mebibytes,
+                arguments.rounds,
+                fsync,
+                arguments.tensorflow,
+            )
+            for name, seconds in times.items():
+                ratios = [a / b for a, b in zip(times["dd write"], seconds, strict=True)]
+                ratio, middle = statistics.median(ratios), statistics.median(seconds)
+                table.add_row(
+                    name, f"{middle:.2f}", f"{arguments.mebibytes / middle:.0f}", f"{ratio:.2f}"
+                )
+                if name.startswith("millrace") and ratio < GOAL:
+                    slow.append(f"{name} ({'with' if fsync else 'without'} fsync): {ratio:.2f}")
+            console.print(table)
+    if slow:
+        console.print(f"Below {GOAL} of dd's rate: {', '.join(slow)}")
+    return bool(slow)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
