@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn, Protocol
 
-from millrace.cli import info, run, version
+from millrace.cli import info, launch, run, server, status, stop, version
 from millrace.platform.version import __version__
 
 USAGE_ERROR = 2
@@ -28,8 +28,12 @@ class Command(Protocol):
 
 
 COMMANDS: dict[str, Command] = {
-    "info": info,
     "run": run,
+    "launch": launch,
+    "server": server,
+    "status": status,
+    "stop": stop,
+    "info": info,
     "version": version,
 }
 

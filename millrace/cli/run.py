@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import ast
+import json
 import linecache
 import sys
 import tokenize
@@ -11,7 +13,7 @@ import types
 from pathlib import Path
 from typing import Any
 
-from millrace.compat import python2, tensorflow_import
+from millrace.compat import numpy1, python2, tensorflow_import
 
 SUMMARY = "run a program that says `import tensorflow`, unchanged"
 #: Exit codes.
@@ -21,6 +23,11 @@ USAGE_ERROR = 2
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The script, and what it is given."""
+    parser.add_argument(
+        "--hosts",
+        help="addresses by job, as JSON: lists that the program assigns to ps_hosts and "
+        "worker_hosts become these",
+    )
     parser.add_argument("script", help="a Python 3 or Python 2 program")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
 
@@ -32,11 +39,12 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"millrace run: there is no file {path}", file=sys.stderr)
         return USAGE_ERROR
     try:
-        code = load(path)
+        code = load(path, json.loads(arguments.hosts) if arguments.hosts else {})
     except (SyntaxError, UnicodeDecodeError) as error:
         print(f"millrace run: {path} is no Python program: {error}", file=sys.stderr)
         return FAILED
     tensorflow_import.install()
+    numpy1.install()
     module = types.ModuleType("__main__")
     module.__file__ = str(path)
     sys.modules["__main__"] = module
@@ -53,8 +61,12 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def load(path: Path) -> Any:
+def load(path: Path, hosts: dict[str, list[str]] | None = None) -> Any:
     """The compiled program; a Python 2 source is translated, and that is said.
+
+    Args:
+      path: The program.
+      hosts: Addresses by job that take the place of those in the program.
 
     Raises:
       SyntaxError: It is no Python.
@@ -71,7 +83,26 @@ def load(path: Path) -> Any:
         )
         # Tracebacks show the lines that run.
         linecache.cache[str(path)] = (len(source), None, source.splitlines(True), str(path))
-    return compile(source, str(path), "exec", dont_inherit=True)
+    tree = ast.parse(source, str(path))
+    if hosts:
+        tree = ast.fix_missing_locations(_HostReplacer(hosts).visit(tree))
+    return compile(tree, str(path), "exec", dont_inherit=True)
+
+
+class _HostReplacer(ast.NodeTransformer):
+    """Puts other addresses into ``ps_hosts = ["..."]``, of any job."""
+
+    def __init__(self, hosts: dict[str, list[str]]) -> None:
+        self._hosts = hosts
+
+    def visit_Assign(self, node: ast.Assign) -> ast.Assign:
+        """Replaces the list in an assignment to the hosts of a job."""
+        target = node.targets[0]
+        if isinstance(target, ast.Name) and isinstance(node.value, ast.List):
+            addresses = self._hosts.get(target.id.removesuffix("_hosts").removesuffix("_spec"))
+            if addresses is not None:
+                node.value = ast.List([ast.Constant(a) for a in addresses], ast.Load())
+        return node
 
 
 def complaint_about(error: AttributeError | ImportError, path: Path) -> str | None:

@@ -44,6 +44,10 @@ def register_session_run_conversion_functions(
     _expansions.insert(0, (tensor_type, fetch_function, feed_function))
 
 
+#: Changes fetched values before a program sees them; for programs of another time.
+present: Callable[[Any], Any] | None = None
+
+
 class FetchMapper:
     """The tensors and operations behind a structure of fetches.
 
@@ -62,6 +66,8 @@ class FetchMapper:
 
     def rebuild(self, values: Sequence[Any]) -> Any:
         """The results in the structure of the fetches; `values` go with `tensors`."""
+        if present is not None:
+            values = [present(value) for value in values]
         return self._rebuild(dict(zip(self.tensors, values, strict=True)))
 
     def _map(self, fetch: Any) -> Rebuild:

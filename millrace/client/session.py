@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -121,6 +122,8 @@ class BaseSession:
         self._runs.clear()
 
     def __del__(self) -> None:
+        if sys.is_finalizing():
+            return  # No thread can be started any more; who serves the session sees us go.
         with contextlib.suppress(Exception):
             self.close()
 

@@ -38,7 +38,10 @@ def test_an_unknown_command_is_one_sentence_and_exit_code_2(capsys):
     assert main.main(["frobnicate", "--x"]) == 2
     told = capsys.readouterr()
     assert told.out == ""
-    assert told.err == "millrace: `frobnicate` is not a command; there are: info, version.\n"
+    assert told.err == (
+        "millrace: `frobnicate` is not a command; there are: run, launch, server, status, stop, "
+        "info, version.\n"
+    )
 
 
 def test_a_misspelt_command_is_told_the_nearest(capsys):

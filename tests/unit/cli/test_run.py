@@ -23,11 +23,13 @@ def test_a_python_2_program_with_flags_runs_unchanged(tmp_path: Path) -> None:
     script.write_text(
         "import tensorflow as tf\n"
         "import neighbour\n"
+        "import numpy as np\n"
         'tf.app.flags.DEFINE_integer("task_index", 0, "which")\n'
         "FLAGS = tf.app.flags.FLAGS\n"
         "def main(_):\n"
         "    with tf.Session() as sess:\n"
         '        print "got", sess.run(tf.constant(2) * FLAGS.task_index), neighbour.NAME\n'
+        '        print "weight: %.1f" % sess.run(tf.constant([0.5])), np.float(1)\n'
         'if __name__ == "__main__":\n'
         "    tf.app.run()\n"
     )
@@ -35,6 +37,7 @@ def test_a_python_2_program_with_flags_runs_unchanged(tmp_path: Path) -> None:
     done = run(script, "--task_index=21")
     assert done.returncode == 0, done.stderr
     assert "got 42 next door" in done.stdout
+    assert "weight: 0.5 1.0" in done.stdout
     assert "is Python 2; running it as Python 3" in done.stderr
     assert 'print "got"' in script.read_text()
 

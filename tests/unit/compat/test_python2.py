@@ -8,7 +8,10 @@ from millrace.compat import python2
 
 
 def test_print_statements_and_old_names_are_translated() -> None:
-    source = 'for i in xrange(2):\n    print "step: %d" % i\nd = {1: 2}\nfor k, v in d.iteritems():\n    print k'
+    source = (
+        'for i in xrange(2):\n    print "step: %d" % i\n'
+        "d = {1: 2}\nfor k, v in d.iteritems():\n    print k"
+    )
     assert python2.needs_translation(source)
     space: dict[str, object] = {}
     exec(python2.translate(source, "old.py"), space)

@@ -1,0 +1,109 @@
+"""What a job on this machine consists of: pure values, no processes.
+
+How a program wants to be told its place in the cluster is read from its source: by the flags that
+TensorFlow's own examples use, or by TF_CONFIG.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+FLAGS = "flags"
+ENVIRONMENT = "TF_CONFIG"
+SERVERS = "servers"
+#: Ways to tell a program its cluster.
+WAYS = (FLAGS, ENVIRONMENT, SERVERS)
+
+
+class Task(NamedTuple):
+    """One process of a job.
+
+    Attributes:
+      name: Shown to people, and the name of its log.
+      command: What is run.
+      environment: Variables that are set besides those of the launcher.
+      serves: Whether it only serves others, and ends when the rest is done.
+      address: Where its server can be asked, or an empty text.
+    """
+
+    name: str
+    command: list[str]
+    environment: dict[str, str]
+    serves: bool
+    address: str
+
+
+def way_of(source: str) -> str | None:
+    """How a program wants to be told its cluster, or None if its source does not say."""
+    if re.search(r"""DEFINE_\w+\(\s*['"]ps_hosts|--ps_hosts""", source):
+        return FLAGS
+    if "TF_CONFIG" in source:
+        return ENVIRONMENT
+    if re.search(r"^\s*(ps_hosts|worker_hosts)\s*=\s*\[", source, re.MULTILINE):
+        return SERVERS
+    return None
+
+
+def index_flag_of(source: str) -> str:
+    """The flag by which a program is told its task's number."""
+    for name in ("task_index", "task_id", "task"):
+        if re.search(rf"""['"](--)?{name}['"]""", source):
+            return name
+    return "task_index"
+
+
+def tasks_of(
+    script: str,
+    source: str,
+    arguments: Sequence[str],
+    cluster: Mapping[str, Sequence[str]],
+    way: str,
+) -> list[Task]:
+    """The processes of a job.
+
+    Args:
+      script: The program's path.
+      source: Its text.
+      arguments: Its arguments.
+      cluster: Addresses by job: ``ps`` and ``worker``.
+      way: One of WAYS.
+    """
+    python = [sys.executable, "-u", "-m", "millrace"]
+    hosts = json.dumps({job: list(addresses) for job, addresses in cluster.items()})
+    index_flag = index_flag_of(source)
+    found: list[Task] = []
+    for job, addresses in cluster.items():
+        for index, address in enumerate(addresses):
+            place = json.dumps(
+                {"cluster": json.loads(hosts), "task": {"type": job, "index": index}}
+            )
+            environment = {"TF_CONFIG": place}
+            if way == SERVERS:
+                command = [*python, "server", "--cluster", hosts, "--job", job]
+                command += ["--task", str(index)]
+                found.append(Task(f"{job}-{index}", command, {}, True, address))
+                continue
+            command = [*python, "run", script, *arguments]
+            if way == FLAGS:
+                command += [f"--{name}_hosts={','.join(each)}" for name, each in cluster.items()]
+                command += [f"--job_name={job}", f"--{index_flag}={index}"]
+            found.append(Task(f"{job}-{index}", command, environment, job == "ps", address))
+    if way == SERVERS:
+        for index, _ in enumerate(cluster["worker"]):
+            command = [*python, "run", "--hosts", hosts, script, *arguments]
+            command += [f"--{index_flag}={index}"]
+            found.append(Task(f"client-{index}", command, {}, False, ""))
+    return found
+
+
+def last_step_of(arguments: Sequence[str]) -> int | None:
+    """How many steps the job will make, when an argument says so."""
+    for argument in arguments:
+        match = re.fullmatch(r"--(?:train_steps|max_steps|steps|last_step)=(\d+)", argument)
+        if match is not None:
+            return int(match[1])
+    return None

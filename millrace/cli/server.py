@@ -1,0 +1,65 @@
+"""`millrace server`: a bare server, for clients that run elsewhere."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+from typing import Any
+
+from millrace.core import errors
+from millrace.server.server import Server
+
+SUMMARY = "run a task's server and nothing else, for clients elsewhere"
+FAILED = 1
+USAGE_ERROR = 2
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Which task of which cluster."""
+    parser.add_argument(
+        "--cluster",
+        help='as JSON: \'{"ps": ["host:port"], "worker": [...]}\'; '
+        "TF_CONFIG is read when it is not given",
+    )
+    parser.add_argument("--job", help="the task's job")
+    parser.add_argument("--task", type=int, help="the task's number")
+    parser.add_argument("--protocol", help="grpc+fast (the default) or grpc")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Serves until it is stopped: by Ctrl-C, SIGTERM, or `millrace stop`."""
+    try:
+        cluster, job, task = _place(arguments)
+        server = Server(cluster, job, task, protocol=arguments.protocol)
+    except (ValueError, TypeError, errors.OpError) as error:
+        print(f"millrace server: {error}", file=sys.stderr)
+        return USAGE_ERROR if isinstance(error, ValueError | TypeError) else FAILED
+    print(
+        f"millrace server: /job:{server.server_def.job_name}/task:"
+        f"{server.server_def.task_index} serves at {server.target}",
+        flush=True,
+    )
+    signal.signal(signal.SIGTERM, lambda *_: server.stop())
+    try:
+        server.join()
+    except KeyboardInterrupt:
+        server.stop()
+    return 0
+
+
+def _place(arguments: argparse.Namespace) -> tuple[Any, str | None, int | None]:
+    if arguments.cluster:
+        return json.loads(arguments.cluster), arguments.job, arguments.task
+    config = json.loads(os.environ.get("TF_CONFIG") or "{}")
+    if "cluster" not in config:
+        raise ValueError("say --cluster, or set TF_CONFIG")
+    task = config.get("task", {})
+    job = arguments.job or task.get("type")
+    return (
+        config["cluster"],
+        job,
+        arguments.task if arguments.task is not None else task.get("index"),
+    )

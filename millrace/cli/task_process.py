@@ -1,0 +1,101 @@
+"""A process of a job: started, watched, restarted, stopped; its output goes to a file."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import IO
+
+from millrace.cli.job import Task
+
+_TAIL_BYTES = 4096
+
+
+class TaskProcess:
+    """One task's process, in a group of its own so that nothing of it can be left behind."""
+
+    def __init__(self, task: Task, log_folder: Path) -> None:
+        self.task = task
+        self.log = log_folder / f"{task.name}.log"
+        self.restarts = 0
+        self.stopping = False
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Starts it; what it writes is added to its log."""
+        with self.log.open("ab") as out:
+            self._process = self._popen(out)
+
+    def _popen(self, out: IO[bytes]) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            self.task.command,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **self.task.environment},
+            start_new_session=True,
+        )
+
+    @property
+    def code(self) -> int | None:
+        """The exit code, or None while it runs."""
+        assert self._process is not None
+        return self._process.poll()
+
+    @property
+    def state(self) -> str:
+        """In a word."""
+        if self.code is None:
+            return "stopping" if self.stopping else "running"
+        if self.code == 0 or (self.stopping and self.code < 0):
+            return "done"
+        return f"failed ({self.code})"
+
+    def last_line(self) -> str:
+        """The last line of the log."""
+        try:
+            with self.log.open("rb") as file:
+                file.seek(0, os.SEEK_END)
+                file.seek(max(0, file.tell() - _TAIL_BYTES))
+                lines = file.read().decode(errors="replace").strip().splitlines()
+        except OSError:
+            return ""
+        return lines[-1] if lines else ""
+
+    def tail(self, count: int) -> list[str]:
+        """The last lines of the log."""
+        text = self.log.read_text(errors="replace") if self.log.exists() else ""
+        return text.splitlines()[-count:]
+
+    def signal(self, number: int) -> None:
+        """Sends a signal to the process and all that it started."""
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, number)
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it ends within so many seconds."""
+        assert self._process is not None
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(max(0.0, seconds))
+            return True
+        return False
+
+
+def stop_all(processes: list[TaskProcess], grace: float = 5.0) -> None:
+    """Ends processes: asks them to, and after `grace` seconds makes them."""
+    running = [p for p in processes if p.code is None]
+    for process in running:
+        process.stopping = True
+        process.signal(signal.SIGTERM)
+    deadline = time.monotonic() + grace
+    for process in running:
+        if not process.wait(deadline - time.monotonic()):
+            process.signal(signal.SIGKILL)
+            process.wait(grace)
+    for process in processes:
+        process.signal(signal.SIGKILL)  # what a process started and left behind

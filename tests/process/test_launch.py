@@ -1,0 +1,145 @@
+"""`millrace launch`, with real processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+TRAINER = """
+import os, sys
+import tensorflow as tf
+flags = tf.app.flags
+flags.DEFINE_string("ps_hosts", "", "")
+flags.DEFINE_string("worker_hosts", "", "")
+flags.DEFINE_string("job_name", "", "")
+flags.DEFINE_integer("task_index", 0, "")
+flags.DEFINE_integer("train_steps", 20, "")
+flags.DEFINE_string("trouble", "", "")
+FLAGS = flags.FLAGS
+
+def main(_):
+    cluster = tf.train.ClusterSpec({"ps": FLAGS.ps_hosts.split(","),
+                                    "worker": FLAGS.worker_hosts.split(",")})
+    server = tf.train.Server(cluster, FLAGS.job_name, FLAGS.task_index)
+    if FLAGS.job_name == "ps":
+        server.join()
+        print("ps is done")
+        return
+    if FLAGS.trouble == "always" and FLAGS.task_index == 1:
+        raise ValueError("I cannot go on")
+    if FLAGS.trouble == "once" and FLAGS.task_index == 1 and not os.path.exists("tried"):
+        open("tried", "w").close()
+        sys.exit(3)
+    with tf.device(tf.train.replica_device_setter(cluster=cluster)):
+        step = tf.train.get_or_create_global_step()
+        train = tf.assign_add(step, 1)
+    if FLAGS.trouble == "endless":
+        FLAGS.train_steps = 10 ** 9
+    hooks = [tf.train.StopAtStepHook(last_step=FLAGS.train_steps)]
+    with tf.train.MonitoredTrainingSession(server.target, FLAGS.task_index == 0,
+                                           hooks=hooks) as session:
+        while not session.should_stop():
+            session.run(train)
+    print("worker is done")
+
+if __name__ == "__main__":
+    tf.app.run()
+"""
+
+
+def command(folder: Path, *arguments: str, options: tuple[str, ...] = ()) -> list[str]:
+    (folder / "trainer.py").write_text(TRAINER)
+    launch = [sys.executable, "-m", "millrace", "launch", "--logs", "logs", *options]
+    return [*launch, "trainer.py", "--", *arguments]
+
+
+def launch(
+    folder: Path, *arguments: str, options: tuple[str, ...] = ()
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command(folder, *arguments, options=options),
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+
+
+def processes_in(folder: Path) -> list[str]:
+    """Command lines of processes that work in a folder."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if Path(os.readlink(process / "cwd")) == folder:
+                found.append((process / "cmdline").read_text().replace("\0", " "))
+        except OSError:
+            continue
+    return found
+
+
+def test_a_job_runs_to_its_end_and_the_ps_ends_with_it(tmp_path: Path) -> None:
+    done = launch(tmp_path, options=("--json",))
+    assert done.returncode == 0, done.stderr
+    last = json.loads(done.stdout.splitlines()[-1])
+    assert {task["state"] for task in last["tasks"].values()} == {"done"}
+    assert "ps is done" in (tmp_path / "logs/ps-0.log").read_text()
+    assert "worker is done" in (tmp_path / "logs/worker-1.log").read_text()
+    assert not processes_in(tmp_path)
+
+
+def test_a_task_that_fails_fails_the_job_and_its_log_is_shown(tmp_path: Path) -> None:
+    done = launch(tmp_path, "--trouble=always")
+    assert done.returncode == 1
+    assert "worker-1 ended with 1; its log ends:" in done.stderr
+    assert "ValueError: I cannot go on" in done.stderr
+    assert not processes_in(tmp_path)
+
+
+def test_a_task_that_fails_is_restarted_if_that_is_allowed(tmp_path: Path) -> None:
+    done = launch(tmp_path, "--trouble=once", options=("--max-restarts", "1", "--json"))
+    assert done.returncode == 0, done.stderr
+    last = json.loads(done.stdout.splitlines()[-1])
+    assert last["tasks"]["worker-1"]["restarts"] == 1
+
+
+def test_ctrl_c_stops_everything(tmp_path: Path) -> None:
+    job = subprocess.Popen(
+        command(tmp_path, "--trouble=endless"),
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 120
+    while len(processes_in(tmp_path)) < 4 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    job.send_signal(signal.SIGINT)
+    output, _ = job.communicate(timeout=60)
+    assert job.returncode == 130, output
+    assert not processes_in(tmp_path)
+
+
+def test_the_commands_for_several_machines_are_printed(tmp_path: Path) -> None:
+    done = launch(tmp_path, "--train_steps=9", options=("--hosts", "a,b", "--ps", "1"))
+    assert done.returncode == 0
+    assert "# worker-1 on b" in done.stdout
+    assert "--ps_hosts=a:2222 --worker_hosts=a:2223,b:2222" in done.stdout
+
+
+def test_a_program_that_does_not_say_what_it_wants_is_not_started(tmp_path: Path) -> None:
+    (tmp_path / "trainer.py").write_text("print(1)")
+    done = subprocess.run(
+        [sys.executable, "-m", "millrace", "launch", "trainer.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 2
+    assert "does not say how it learns its cluster" in done.stderr

@@ -1,0 +1,60 @@
+"""What a launched job consists of."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from millrace.cli import job
+
+CLUSTER = {"ps": ["localhost:1"], "worker": ["localhost:2", "localhost:3"]}
+
+
+@pytest.mark.parametrize(
+    ("source", "way"),
+    [
+        ('flags.DEFINE_string("ps_hosts", "", "")', job.FLAGS),
+        ('parser.add_argument("--ps_hosts")', job.FLAGS),
+        ('json.loads(os.environ["TF_CONFIG"])', job.ENVIRONMENT),
+        ('worker_hosts = ["10.0.0.1:2222"]', job.SERVERS),
+        ("print(1)", None),
+    ],
+)
+def test_a_source_says_how_the_program_learns_its_cluster(source: str, way: str | None) -> None:
+    assert job.way_of(source) == way
+
+
+def test_flags_tell_each_task_its_place() -> None:
+    tasks = job.tasks_of("t.py", '"task_id"', ["--steps=5"], CLUSTER, job.FLAGS)
+    assert [task.name for task in tasks] == ["ps-0", "worker-0", "worker-1"]
+    assert [task.serves for task in tasks] == [True, False, False]
+    assert tasks[2].command[3:] == [
+        "millrace",
+        "run",
+        "t.py",
+        "--steps=5",
+        "--ps_hosts=localhost:1",
+        "--worker_hosts=localhost:2,localhost:3",
+        "--job_name=worker",
+        "--task_id=1",
+    ]
+
+
+def test_tf_config_tells_each_task_its_place() -> None:
+    tasks = job.tasks_of("t.py", "", [], CLUSTER, job.ENVIRONMENT)
+    config = json.loads(tasks[1].environment["TF_CONFIG"])
+    assert config == {"cluster": CLUSTER, "task": {"type": "worker", "index": 0}}
+
+
+def test_a_client_of_running_servers_has_servers_started_for_it() -> None:
+    tasks = job.tasks_of("t.py", "'task_index'", [], CLUSTER, job.SERVERS)
+    assert [task.name for task in tasks] == ["ps-0", "worker-0", "worker-1", "client-0", "client-1"]
+    assert all(task.serves for task in tasks[:3])
+    assert "--hosts" in tasks[3].command
+    assert tasks[4].command[-1] == "--task_index=1"
+
+
+def test_the_last_step_is_known_when_an_argument_says_it() -> None:
+    assert job.last_step_of(["--lr=0.1", "--train_steps=500"]) == 500
+    assert job.last_step_of(["--lr=0.1"]) is None
