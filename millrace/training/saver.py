@@ -305,6 +305,11 @@ class Saver:
         """
         if not self._is_built:
             raise RuntimeError("`build()` should be called before save if defer_build==True")
+        if self._write_version != SaverDef.V2:
+            logging.warning(
+                "TensorFlow's V1 checkpoint format has been deprecated. Consider switching to the "
+                "more efficient V2 format: `tf.train.Saver(write_version=tf.train.SaverDef.V2)`"
+            )
         latest_filename = latest_filename or "checkpoint"
         if os.path.split(latest_filename)[0]:
             raise ValueError("'latest_filename' must not contain path components")
