@@ -351,7 +351,7 @@ class Optimizer:
             if kind not in valid:
                 raise ValueError(
                     f"Invalid type {kind!r} for {tensor.name}, expected: "
-                    f"{sorted(d.name for d in valid)}."
+                    f"{sorted(valid, key=lambda d: d.name)}."
                 )
 
     def _call_if_callable(self, param: Any) -> Any:
