@@ -180,7 +180,7 @@ def _named(grad: Any, name: str) -> Any:
     if not isinstance(grad, IndexedSlices):
         return _build("Identity", grad, name=name)
     parts = {"indices": grad.indices, "values": grad.values, "shape": grad.dense_shape}
-    named = {
+    named: dict[str, Any] = {
         which: None if part is None else _build("Identity", part, name=f"{name}_{which}")
         for which, part in parts.items()
     }

@@ -6,12 +6,15 @@ them again at every later one.
 
 from __future__ import annotations
 
+import hashlib
+import numbers
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from millrace.core import dtypes, nest
 from millrace.core.tensor_shape import TensorShape, as_shape
+from millrace.graph.constant_value import constant_value
 from millrace.graph.convert import convert_to_tensor
 from millrace.graph.defaults import name_scope
 from millrace.graph.tensor import Tensor
@@ -26,6 +29,7 @@ from millrace.ops import (
     elementwise,
     initializers,
     linear_algebra,
+    random,
     variable_scope,
 )
 
@@ -453,7 +457,11 @@ class _Wrapper(RNNCell):
 
 
 class DropoutWrapper(_Wrapper):
-    """Drops parts of the inputs, outputs or states of a cell."""
+    """Drops parts of the inputs, outputs or states of a cell.
+
+    With `variational_recurrent` the same parts are dropped at all times of a sequence (Gal and
+    Ghahramani, 2015): the choice is made once in a step, for the whole batch.
+    """
 
     def __init__(
         self, cell: RNNCell, input_keep_prob: Any = 1.0, output_keep_prob: Any = 1.0,
@@ -461,31 +469,110 @@ class DropoutWrapper(_Wrapper):
         dtype: Any = None, seed: int | None = None, dropout_state_filter_visitor: Any = None,
     ) -> None:  # fmt: skip
         super().__init__(cell)
-        if variational_recurrent:
-            raise NotImplementedError("DropoutWrapper: variational_recurrent is not there yet")
+        if dropout_state_filter_visitor is not None and not callable(dropout_state_filter_visitor):
+            raise TypeError("dropout_state_filter_visitor must be callable")
         self._keep = {
             "input": input_keep_prob,
             "output": output_keep_prob,
             "state": state_keep_prob,
         }
+        for which, keep in self._keep.items():
+            known = keep if isinstance(keep, numbers.Real) else constant_value(keep)
+            if known is not None and not 0 <= float(known) <= 1:
+                raise ValueError(
+                    f"Parameter {which}_keep_prob must be between 0 and 1: {float(known)}"
+                )
         self._seed = seed
+        self._keeps_whole = dropout_state_filter_visitor
+        #: For each of the places the random numbers of all times; empty if they are drawn anew.
+        self._noise: dict[str, list[Tensor]] = {}
+        if variational_recurrent:
+            self._draw(input_size, dtype)
 
-    def _drop(self, value: Any, which: str) -> Any:
+    def _draw(self, input_size: Any, dtype: Any) -> None:
+        if dtype is None:
+            raise ValueError("When variational_recurrent=True, dtype must be provided")
+        sizes = {"state": self._cell.state_size, "output": self._cell.output_size}
+        if self._drops("input"):
+            if input_size is None:
+                raise ValueError(
+                    "When variational_recurrent=True and input_keep_prob < 1.0 or is unknown, "
+                    "input_size must be provided"
+                )
+            sizes["input"] = input_size
+        for which in ("input", "state", "output"):
+            if which in sizes:
+                self._noise[which] = [
+                    random.random_uniform(
+                        _concat_batch(1, size), seed=self._seed_of(which, i), dtype=dtype
+                    )
+                    for i, size in enumerate(nest.flatten(sizes[which]))
+                ]
+
+    def _drops(self, which: str) -> bool:
         keep = self._keep[which]
-        if isinstance(keep, float) and keep >= 1.0:
+        return not (isinstance(keep, numbers.Real) and float(keep) >= 1.0)
+
+    def _seed_of(self, which: str, index: int) -> int | None:
+        """A seed of its own for each place, from the wrapper's seed, as TensorFlow makes it."""
+        if self._seed is None:
+            return None
+        text = f"{self._seed}{which}_{index}".encode()
+        return int(hashlib.md5(text, usedforsecurity=False).hexdigest()[:8], 16) & 0x7FFFFFFF
+
+    def _drop(self, value: Any, which: str, chosen: list[bool] | None = None) -> Any:
+        """`value` with parts dropped; of those tensors only that are chosen."""
+        if not self._drops(which):
             return value
-        return nest.map_structure(
-            lambda v: dropout.dropout(v, keep_prob=keep, seed=self._seed), value
-        )
+        keep = self._keep[which]
+        flat = list(nest.flatten(value))
+        for i, tensor in enumerate(flat):
+            if chosen is not None and not chosen[i]:
+                continue
+            if which in self._noise:
+                # floor(keep + noise) is 1 with the probability `keep`, else 0.
+                mask = elementwise.floor(keep + self._noise[which][i])
+                dropped = (tensor / keep) * mask
+                dropped.set_shape(tensor.shape)
+            else:
+                dropped = dropout.dropout(tensor, keep_prob=keep, seed=self._seed_of(which, i))
+            flat[i] = dropped
+        return nest.pack_sequence_as(value, flat)
+
+    def _chosen(self, state: Any) -> list[bool]:
+        """Which tensors of a state are dropped: not the memory of an LSTM cell."""
+        if self._keeps_whole is not None:
+            return _visited(state, self._keeps_whole)
+        return _visited(state, lambda part: True, spare_memory=True)
 
     def _wrapped(self, inputs: Any, state: Any, scope: Any) -> tuple[Any, Any]:
         output, new_state = self._cell(self._drop(inputs, "input"), state, scope=scope)
-        if isinstance(new_state, LSTMStateTuple):
-            # The cell's memory is kept whole; only what leaves it is dropped.
-            new_state = LSTMStateTuple(new_state.c, self._drop(new_state.h, "state"))
-        else:
-            new_state = self._drop(new_state, "state")
+        if self._drops("state"):
+            new_state = self._drop(new_state, "state", self._chosen(new_state))
         return self._drop(output, "output"), new_state
+
+
+def _visited(state: Any, visitor: Callable[[Any], Any], spare_memory: bool = False) -> list[bool]:
+    """For each tensor of a state whether the visitor wants it dropped.
+
+    For a structure the visitor answers for all of it, or with a structure of answers for its
+    parts.
+    """
+    if spare_memory and isinstance(state, LSTMStateTuple):
+        return [False] * len(nest.flatten(state.c)) + [True] * len(nest.flatten(state.h))
+    if not nest.is_nested(state):
+        return [bool(visitor(state))]
+    answer = visitor(state)
+    parts = list(state.values()) if isinstance(state, dict) else list(state)
+    if nest.is_nested(answer):
+        answers = list(nest.flatten(answer))
+        found: list[bool] = []
+        for part, wanted in zip(parts, answers, strict=True):
+            found += [bool(wanted)] * len(nest.flatten(part))
+        return found
+    if not answer:
+        return [False] * len(nest.flatten(state))
+    return [wanted for part in parts for wanted in _visited(part, visitor, spare_memory)]
 
 
 class ResidualWrapper(_Wrapper):
