@@ -132,3 +132,14 @@ def test_tensorflow_imports_a_graph_of_millrace_with_its_saver(ours: Any) -> Non
 def test_tensorflow_loads_a_model_of_millrace(ours: Any) -> None:
     _, restored = ours
     assert restored["v1 loader"] == restored["v2 loader"] == [[3.0]]
+
+
+def test_tasks_of_millrace_save_and_restore_for_a_client_of_tensorflow(
+    run_tensorflow: Callable[..., Any], cluster: Any, tmp_path: Path
+) -> None:
+    found = run_tensorflow("checkpoints.py", "remote", str(tmp_path), cluster.target)
+    expected = [[float(i)] * 3 for i in range(4)] + [np.arange(10.0).reshape(5, 2).tolist()]
+    for name in ("whole", "sharded"):
+        assert found[name]["restored"] == found[name]["read"] == expected
+        assert not np.any(np.concatenate([np.ravel(v) for v in found[name]["zeros"]]))
+    assert len(list(tmp_path.glob("sharded-1.data-*-of-00002"))) == 2

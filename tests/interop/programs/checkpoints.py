@@ -95,4 +95,38 @@ def restore():
     return result
 
 
-print(json.dumps({"save": save, "restore": restore}[sys.argv[1]]()))
+def remote():
+    """The graph of TensorFlow's Saver runs on Millrace; TensorFlow then reads the files."""
+    found = {}
+    for name, options in (("whole", {}), ("sharded", {"sharded": True})):
+        with tf.Graph().as_default():
+            variables = []
+            for i in range(4):
+                with tf.device(f"/job:ps/task:{i % 2}"):
+                    variables.append(
+                        tf.get_variable(
+                            f"v{i}", initializer=tf.fill([3], float(i)), use_resource=i > 1
+                        )
+                    )
+            with tf.device(tf.train.replica_device_setter(ps_tasks=2)):
+                cut = tf.get_variable(
+                    "cut",
+                    initializer=tf.reshape(tf.range(10.0), [5, 2]),
+                    partitioner=tf.fixed_size_partitioner(2),
+                )
+            change = tf.group(*[v.assign(tf.zeros_like(v)) for v in [*variables, *cut]])
+            saver = tf.train.Saver(**options)
+            with tf.Session(sys.argv[3]) as sess:
+                sess.run(tf.global_variables_initializer())
+                path = saver.save(sess, os.path.join(folder, name), global_step=1)
+                sess.run(change)
+                zeros = [plain(v) for v in sess.run([*variables, cut.as_tensor()])]
+                saver.restore(sess, path)
+                restored = [plain(v) for v in sess.run([*variables, cut.as_tensor()])]
+        reader = tf.train.load_checkpoint(path)
+        read = [plain(reader.get_tensor(n)) for n in ("v0", "v1", "v2", "v3", "cut")]
+        found[name] = {"zeros": zeros, "restored": restored, "read": read}
+    return found
+
+
+print(json.dumps({"remote": remote, "save": save, "restore": restore}[sys.argv[1]]()))
