@@ -31,6 +31,8 @@ from millrace.contrib.framework.variables import (
 )
 from millrace.graph.collection_protos import prepend_name_scope, strip_name_scope
 from millrace.ops.initializers import zeros_initializer as zero_initializer
+from millrace.training.checkpoint_init import init_from_checkpoint
+from millrace.training.checkpoint_reader import list_variables, load_checkpoint, load_variable
 from millrace.training.global_step import (
     assert_global_step,
     create_global_step,
@@ -64,6 +66,10 @@ __all__ = [
     "get_variables_to_restore",
     "global_variable",
     "has_arg_scope",
+    "init_from_checkpoint",
+    "list_variables",
+    "load_checkpoint",
+    "load_variable",
     "local_variable",
     "model_variable",
     "nest",
