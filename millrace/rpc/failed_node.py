@@ -13,9 +13,14 @@ from millrace.graph.graph import Graph
 _FAILED_NODE = re.compile(r"\[\[node (?P<name>\S+) \((?P<type>\w+)\)\]\]")
 
 
+#: The same, marked for TensorFlow's clients.
+_MARKED_NODE = re.compile(r"\[\[\{\{node (\S+)\}\} \(")
+
+
 def explained(code: int, message: str, graph: Graph | None) -> errors.OpError:
     """The error for a status, with the operation of `graph` that its message names."""
     op = None
+    message = _MARKED_NODE.sub(r"[[node \1 (", message)
     named = _FAILED_NODE.search(message)
     if named is not None and graph is not None:
         op = graph._ops.get(named["name"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -18,6 +19,9 @@ from millrace.rpc import messages
 from millrace.server.master import Master, MasterSession, PreparedStep
 
 _MAX_CACHED_RUNS = 1024
+#: How the runtime names the node that failed, and how TensorFlow's clients find it in a message.
+_FAILED_NODE = re.compile(r"\[\[node (\S+) \(")
+_MARKED_NODE = r"[[{{node \1}} ("
 
 
 class _ServedSession:
@@ -199,10 +203,11 @@ class MasterService:
                 if metadata.ByteSize():
                     response.metadata.CopyFrom(metadata)
         except errors.OpError as error:
+            marked = _with_marked_node(error)
             if not request.store_errors_in_response_body:
-                raise
-            response.status_code = error.error_code
-            response.status_error_message = error.message
+                raise marked from None
+            response.status_code = marked.error_code
+            response.status_error_message = marked.message
             return response
         for name, value in zip(request.fetch, values, strict=True):
             response.tensor.add(name=name, tensor=_to_proto(value, served, name))
@@ -248,7 +253,10 @@ class MasterService:
                 None, None, f"The callable takes {len(options.feed)} values, got {len(feeds)}."
             )
         metadata = RunMetadata()
-        values = served.session.run(prepared, feeds, options.run_options, metadata)
+        try:
+            values = served.session.run(prepared, feeds, options.run_options, metadata)
+        except errors.OpError as error:
+            raise _with_marked_node(error) from None
         response = messages.RunCallableResponse()
         for name, value in zip(options.fetch, values, strict=True):
             response.fetch.append(_to_proto(value, served, name))
@@ -260,6 +268,13 @@ class MasterService:
         """Forgets a prepared step."""
         self._session(request.session_handle).release_callable(request.handle)
         return messages.ReleaseCallableResponse()
+
+
+def _with_marked_node(error: errors.OpError) -> errors.OpError:
+    """The error with the failed node marked as TensorFlow marks it."""
+    return errors.error_from_code(
+        error.error_code, _FAILED_NODE.sub(_MARKED_NODE, error.message), error.node_def, error.op
+    )
 
 
 def _to_proto(value: Any, served: _ServedSession, name: str) -> Any:

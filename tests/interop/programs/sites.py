@@ -85,6 +85,7 @@ def _plain(value):
 
 def _outcome(function, site):
     begin = time.time()
+    print("there" if site.addresses else "here", file=sys.stderr, flush=True)
     try:
         with tf.Graph().as_default():
             outcome = {"value": _plain(function(site))}
