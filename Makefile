@@ -13,11 +13,12 @@ STAMP := $(VENV)/.installed
 # The interpreter that makes .venv. `make BASE_PYTHON=/path/to/python3.13 …` chooses another.
 BASE_PYTHON ?=
 
-.PHONY: help demo test check format bench clean
+.PHONY: help demo test interop check format bench clean
 
 help:
 	@echo 'make demo    train the MNIST network and print its test accuracy'
 	@echo 'make test    run every test'
+	@echo 'make interop run what needs a stock TensorFlow beside Millrace'
 	@echo 'make check   ruff, mypy and import-linter'
 	@echo 'make format  let ruff rewrite the sources'
 	@echo 'make bench   time Millrace on this machine'
@@ -29,7 +30,12 @@ demo: $(STAMP)
 # test_tiny.py tells in seconds whether anything works at all, so it goes first and alone.
 test: $(STAMP)
 	@$(PYTHON) -m pytest -q tests/test_tiny.py
-	@$(PYTHON) -m pytest -q -n auto tests --ignore=tests/test_tiny.py
+	@$(PYTHON) -m pytest -q -n auto tests --ignore=tests/test_tiny.py --ignore=tests/interop
+
+# TensorFlow has an environment of its own, .bench/tensorflow.
+interop: $(STAMP)
+	@python=$$($(PYTHON) benchmarks/tensorflow_environment.py); \
+	  MILLRACE_TENSORFLOW_PYTHON=$$python $(PYTHON) -m pytest -q tests/interop
 
 check: $(STAMP)
 	@echo 'ruff check';    $(PYTHON) -m ruff check .

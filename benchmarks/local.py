@@ -15,14 +15,13 @@ import platform
 import statistics
 import subprocess
 import sys
-import venv
 
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
+from tensorflow_environment import tensorflow_python
 
 HERE = pathlib.Path(__file__).parent
-ENVIRONMENT = HERE.parent / ".bench" / "tensorflow"
 #: What each workload is, and the ratio (TensorFlow's time to Millrace's) that it must reach.
 WORKLOADS = {
     "mlp": ("MLP 784-100-10, batch 100, Adam: a training step", 1.2),
@@ -30,17 +29,6 @@ WORKLOADS = {
     "constant": ("sess.run of a constant", 1.5),
     "ten_fetches": ("sess.run of 10 fetches and a feed", 1.5),
 }
-
-
-def tensorflow_python(console: Console) -> str:
-    """The interpreter of an environment with TensorFlow, made when missing."""
-    python = ENVIRONMENT / "bin" / "python"
-    if not (ENVIRONMENT / "ready").exists():
-        console.print(f"Making {ENVIRONMENT} with tensorflow-cpu (once; a few minutes) …")
-        venv.create(ENVIRONMENT, with_pip=True, clear=True)
-        subprocess.run([python, "-m", "pip", "install", "-q", "tensorflow-cpu==2.21.*"], check=True)
-        (ENVIRONMENT / "ready").touch()
-    return str(python)
 
 
 def run(python: str, library: str, workload: str) -> dict:
