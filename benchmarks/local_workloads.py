@@ -59,7 +59,7 @@ def mlp(tf):
     return x, y_, train, loss, [train, step]
 
 
-def cnn(tf):
+def cnn_loss(tf):
     """A LeNet-size CNN: two 5x5 convolutions, 2x2 pooling, 1024 hidden units."""
     x = tf.placeholder(tf.float32, [None, 784])
     y_ = tf.placeholder(tf.float32, [None, 10])
@@ -76,7 +76,12 @@ def cnn(tf):
         tf.matmul(flat, tf.Variable(weights([3136, 1024], 3))) + tf.Variable(tf.zeros([1024]))
     )
     logits = tf.matmul(dense, tf.Variable(weights([1024, 10], 4))) + tf.Variable(tf.zeros([10]))
-    loss = tf.reduce_mean(tf.nn.softmax_cross_entropy_with_logits(labels=y_, logits=logits))
+    return x, y_, tf.reduce_mean(tf.nn.softmax_cross_entropy_with_logits(labels=y_, logits=logits))
+
+
+def cnn(tf):
+    """The CNN with plain gradient descent."""
+    x, y_, loss = cnn_loss(tf)
     train = tf.train.GradientDescentOptimizer(0.05).minimize(loss)
     return x, y_, train, loss, [train]
 

@@ -1,0 +1,226 @@
+"""Workloads of the cluster benchmark: one TF1 program, run unchanged on TensorFlow and Millrace.
+
+Run by `cluster.py`, a process a task:
+
+    python cluster_workloads.py LIBRARY WORKLOAD JOB INDEX CLUSTER SECONDS
+
+A ps joins. A worker builds its replica, makes steps until the cluster is warm, prints a line of
+JSON when it is, and waits for a line on its input; then it trains for SECONDS, prints a second
+line with what it saw of the global step and the losses, and trains on, so that the others are
+not left alone, until somebody ends it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from local_workloads import cnn_loss, digits, load, weights
+
+#: Steps before the measurement: compilation, connections, first allocations.
+WARM_STEPS = 10
+
+
+def mlp(tf: Any, hidden: int, batch: int = 100) -> tuple[Any, Iterator[dict]]:
+    """The seed programs' MLP, 784-hidden-10: its loss, and its feeds for ever."""
+    x = tf.placeholder(tf.float32, [None, 784])
+    y_ = tf.placeholder(tf.float32, [None, 10])
+    inner = tf.nn.relu(
+        tf.nn.xw_plus_b(
+            x,
+            tf.Variable(weights([784, hidden], 1), name="hid_w"),
+            tf.Variable(tf.zeros([hidden]), name="hid_b"),
+        )
+    )
+    logits = tf.nn.xw_plus_b(
+        inner,
+        tf.Variable(weights([hidden, 10], 2), name="sm_w"),
+        tf.Variable(tf.zeros([10]), name="sm_b"),
+    )
+    loss = tf.reduce_mean(tf.nn.softmax_cross_entropy_with_logits(labels=y_, logits=logits))
+    images, labels = digits(5000)
+
+    def feeds() -> Iterator[dict]:
+        while True:
+            for i in range(0, len(images), batch):
+                yield {x: images[i : i + batch], y_: labels[i : i + batch]}
+
+    return loss, feeds()
+
+
+def cnn(tf: Any) -> tuple[Any, Iterator[dict]]:
+    """The LeNet-size CNN of the local benchmark."""
+    x, y_, loss = cnn_loss(tf)
+    images, labels = digits(5000)
+
+    def feeds() -> Iterator[dict]:
+        while True:
+            for i in range(0, len(images), 100):
+                yield {x: images[i : i + 100], y_: labels[i : i + 100]}
+
+    return loss, feeds()
+
+
+def embedding(tf: Any, rows: int = 1_000_000, width: int = 64) -> tuple[Any, Iterator[dict]]:
+    """Bags of 20 ids, batch 512, from a table in two parts; half of the ids are frequent."""
+    ids = tf.placeholder(tf.int64, [512, 20])
+    y_ = tf.placeholder(tf.float32, [512, 1])
+    table = tf.get_variable(
+        "table",
+        [rows, width],
+        initializer=tf.random_uniform_initializer(-0.05, 0.05, seed=1),
+        partitioner=tf.fixed_size_partitioner(2),
+    )
+    bag = tf.reduce_mean(tf.nn.embedding_lookup(table, ids, partition_strategy="div"), 1)
+    logits = tf.matmul(bag, tf.Variable(weights([width, 1], 3), name="out_w"))
+    loss = tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels=y_, logits=logits))
+    random = np.random.RandomState(0)
+    score = random.randn(1000).astype(np.float32)
+    batches = []
+    for _ in range(50):
+        frequent = random.randint(0, 1000, [512, 10])
+        others = random.randint(0, rows, [512, 10])
+        labels = (score[frequent].sum(1, keepdims=True) > 0).astype(np.float32)
+        batches.append((np.concatenate([frequent * (rows // 1000), others], 1), labels))
+
+    def feeds() -> Iterator[dict]:
+        while True:
+            for chosen, labels in batches:
+                yield {ids: chosen, y_: labels}
+
+    return loss, feeds()
+
+
+@dataclasses.dataclass(frozen=True)
+class Workload:
+    """What runs on how many tasks, and what is expected of it.
+
+    Attributes:
+      compare_at: The global step around which the losses of both libraries are compared.
+      least: The ratio to TensorFlow's steps per second that must be reached.
+    """
+
+    title: str
+    ps: int
+    workers: int
+    model: Callable[[Any], tuple[Any, Iterator[dict]]]
+    optimizer: Callable[[Any], Any]
+    compare_at: int
+    least: float
+    synchronous: bool = False
+
+
+def adam(tf: Any) -> Any:
+    return tf.train.AdamOptimizer(0.001)
+
+
+def small_mlp(tf: Any) -> tuple[Any, Iterator[dict]]:
+    return mlp(tf, 100)
+
+
+def adagrad(tf: Any) -> Any:
+    return tf.train.AdagradOptimizer(0.5)
+
+
+def descent(tf: Any) -> Any:
+    return tf.train.GradientDescentOptimizer(0.05)
+
+
+WORKLOADS = {
+    "mlp_async_1_1": Workload("MLP, asynchronous, 1 ps + 1 worker", 1, 1, small_mlp, adam, 60, 4.0),
+    "mlp_async_1_2": Workload("MLP, asynchronous, 1 + 2", 1, 2, small_mlp, adam, 60, 4.0),
+    "mlp_sync_1_2": Workload("MLP, synchronous, 1 + 2", 1, 2, small_mlp, adam, 60, 4.0, True),
+    "mlp_4096_2_2": Workload(
+        "MLP, hidden 4096, 2 + 2", 2, 2, lambda tf: mlp(tf, 4096), adam, 40, 2.0
+    ),
+    "mlp_10000_1_1": Workload(
+        "MLP, hidden 10,000, 1 + 1", 1, 1, lambda tf: mlp(tf, 10000), adam, 20, 1.5
+    ),
+    "embedding_2_2": Workload("embedding 1M x 64, 2 + 2", 2, 2, embedding, adagrad, 60, 3.0),
+    "cnn_1_2": Workload("LeNet-size CNN, 1 + 2", 1, 2, cnn, descent, 30, 1.0),
+}
+
+
+def train(
+    tf: Any, server: Any, cluster: Any, index: int, workload: Workload, seconds: float
+) -> None:
+    """One worker's replica, from the graph to the last step."""
+    chief = index == 0
+    setter = tf.train.replica_device_setter(
+        worker_device=f"/job:worker/task:{index}", cluster=cluster
+    )
+    with tf.device(setter):
+        global_step = tf.train.get_or_create_global_step()
+        loss, feeds = workload.model(tf)
+        optimizer = workload.optimizer(tf)
+        hooks = []
+        if workload.synchronous:
+            optimizer = tf.train.SyncReplicasOptimizer(
+                optimizer, workload.workers, workload.workers
+            )
+            hooks.append(optimizer.make_session_run_hook(chief))
+        step = optimizer.minimize(loss, global_step=global_step)
+    session = tf.train.MonitoredTrainingSession(
+        master=server.target, is_chief=chief, hooks=hooks, save_checkpoint_secs=None,
+        save_checkpoint_steps=None, save_summaries_steps=None, save_summaries_secs=None,
+        log_step_count_steps=None,
+    )  # fmt: skip
+    seen: list[tuple[int, float]] = []
+
+    def once() -> int:
+        _, value, number = session.run([step, loss, global_step], next(feeds))
+        seen.append((int(number), float(value)))
+        return int(number)
+
+    once()
+    first = time.time()
+    for _ in range(WARM_STEPS):
+        once()
+    say({"first_step": first})
+    sys.stdin.readline()
+    began, start = once(), time.perf_counter()
+    cpu = time.process_time()
+    steps = 0
+    while time.perf_counter() < start + seconds:
+        ended, steps = once(), steps + 1
+    took = time.perf_counter() - start
+    cpu = time.process_time() - cpu
+    at = workload.compare_at
+    near = [value for number, value in seen if 0.7 * at <= number <= 1.3 * at]
+    say(
+        {
+            "global_rate": (ended - began) / took,
+            "steps": steps,
+            "cpu_per_step": cpu / max(steps, 1),
+            "loss": float(np.mean(near)) if near else None,
+            "last_loss": float(np.mean([value for _, value in seen[-10:]])),
+            "global_step": ended,
+        }
+    )
+    while True:
+        once()
+
+
+def say(values: dict) -> None:
+    """One line for `cluster.py`."""
+    print("@" + json.dumps(values), flush=True)
+
+
+def main(library: str, name: str, job: str, index: int, hosts: dict, seconds: float) -> None:
+    """One task of the cluster."""
+    tf = load(library)
+    cluster = tf.train.ClusterSpec(hosts)
+    server = tf.train.Server(cluster, job_name=job, task_index=index)
+    if job == "ps":
+        server.join()
+    train(tf, server, cluster, index, WORKLOADS[name], seconds)
+
+
+if __name__ == "__main__":
+    _, library, name, job, index, hosts, seconds = sys.argv
+    main(library, name, job, int(index), json.loads(hosts), float(seconds))
