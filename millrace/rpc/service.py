@@ -36,6 +36,8 @@ _RECONNECT = (
     ("grpc.max_reconnect_backoff_ms", 1000),
 )
 _STATUS_BY_CODE = {status.value[0]: status for status in grpc.StatusCode}
+#: Goes with an error that a service raised, to tell it from one of gRPC's own.
+_SAID_BY_SERVICE = (("millrace-error", "1"),)
 #: gRPC refuses a larger trailer; what is longer is cut in the middle.
 _MAX_DETAILS = 4096
 
@@ -85,7 +87,7 @@ class CachedThreads(concurrent.futures.Executor):
     def _work(self) -> None:
         while True:
             with self._lock:
-                if not self._tasks:
+                if not self._tasks and not self._closed:
                     self._idle += 1
                     self._has_task.wait(self._idle_seconds)
                     self._idle -= 1
@@ -227,6 +229,7 @@ def _guarded(call: Callable[[Any], Any], name: str) -> Callable[[Any, Any], Any]
             code, details = errors.INTERNAL, f"{type(error).__name__}: {error}"
         finally:
             _call.context = None
+        context.set_trailing_metadata(_SAID_BY_SERVICE)
         context.abort(_STATUS_BY_CODE.get(code, grpc.StatusCode.UNKNOWN), shorten(details))
 
     return handle
@@ -335,6 +338,11 @@ class Connection:
         """A gRPC failure as TensorFlow's exception."""
         code = error.code().value[0]
         details = error.details() or ""
+        if code == errors.CANCELLED and _SAID_BY_SERVICE[0] not in (
+            error.trailing_metadata() or ()
+        ):
+            # Nobody cancelled the call: its server stopped.
+            code, details = errors.UNAVAILABLE, f"The server stopped during a call: {details}"
         if code == errors.UNAVAILABLE and self.address not in details:
             details = f"{details} (asked: {self.address})"
         return errors.error_from_code(code, details)
