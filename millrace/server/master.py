@@ -39,7 +39,13 @@ from millrace.runtime.plan import host_value
 from millrace.runtime.step import Step
 from millrace.runtime.step_stats import fill_metadata, fill_partition_graphs
 from millrace.server.peers import Peers
-from millrace.server.worker import RegisteredGraph, Worker, WorkerSession, as_op_error
+from millrace.server.worker import (
+    RegisteredGraph,
+    Worker,
+    WorkerSession,
+    as_op_error,
+    cause_of,
+)
 
 _NO_TRACE = 0
 #: Bits of the number that comes with the handle of a part to run.
@@ -308,6 +314,7 @@ class MasterSession:
         self._config = config
         self._lock = threading.RLock()  # see Worker
         self._steps: set[int] = set()
+        self._partial_runs: set[int] = set()
         self._closed = False
         self._is_open = False
         #: Set when nobody wants the session any more for which tasks are waited.
@@ -528,7 +535,10 @@ class MasterSession:
         try:
             feeds = [values[i] for i in local.arguments]
             if not prepared.remote:
-                results = executor.run(plan, step, feeds)
+                try:
+                    results = executor.run(plan, step, feeds)
+                except errors.CancelledError as error:
+                    raise cause_of(error, step) from None
                 answers: dict[str, Message] = {}
             else:
                 results, answers = self._run_everywhere(prepared, number, step, feeds, values)
@@ -565,7 +575,7 @@ class MasterSession:
             try:
                 results = executor.run(prepared.graph.plan, step, feeds)
             except Exception as error:
-                gathering.fail(_from_task(self._home, as_op_error(error)))
+                gathering.fail(_from_task(self._home, cause_of(error, step)))
             except BaseException:  # Ctrl-C: the other tasks must not go on waiting.
                 gathering.fail(errors.CancelledError(None, None, "The step was interrupted."))
                 self._abandon(prepared, number, gathering)
@@ -651,6 +661,7 @@ class MasterSession:
         number = secrets.randbits(62) or 1
         step = Step(self._state.state, executor.run_values)
         self._begin(prepared, number, step)
+        self._partial_runs.add(number)
         gathering = self._start_remote(prepared, number, step, [])
         execution = executor.Execution(prepared.graph.plan, step)
         return _PartialRun(prepared, number, gathering, execution, (feeds, fetches, targets))
@@ -670,25 +681,20 @@ class MasterSession:
                     tensor.op,
                     f"{tensor.name} was not a feed of partial_run_setup, or was fed before.",
                 )
+        _check_can_be_computed(fetches, targets, {*run.feeds} - {*values}, run.all_feeds)
         execution, plan = run.execution, run.execution.plan
         for tensor, value in values.items():
             execution.provide(run.feeds.pop(tensor), value)
         stages = [plan.result_stages[run.fetches[t]] for t in fetches]
         stages += [plan.target_stages[run.targets[op]] for op in targets]
-        unfed = [tensor for tensor in fetches if tensor in run.feeds]
         try:
-            reached = not unfed and execution.wait(stages)
+            execution.wait(stages)
         except Exception as error:
             run.gathering.fail(as_op_error(error))
             self._abandon(run.prepared, run.number, run.gathering)
             self._finish_partial(run)
             assert run.gathering.error is not None
             raise run.gathering.error from None
-        if not reached:
-            names = ", ".join(tensor.name for tensor in run.feeds)
-            raise errors.InvalidArgumentError(
-                None, None, f"The fetches depend on tensors that are not fed yet, among {names}."
-            )
         results = [execution.values[plan.result_slots[run.fetches[t]]] for t in fetches]
         if execution.finished:
             run.gathering.wait(time.monotonic() + _FAREWELL_SECONDS, None)
@@ -696,6 +702,7 @@ class MasterSession:
         return [host_value(value) for value in results]
 
     def _finish_partial(self, run: _PartialRun) -> None:
+        self._partial_runs.discard(run.number)
         self._master.forget(run.number)
         self._end(run.number)
 
@@ -724,7 +731,9 @@ class MasterSession:
         self.give_up()
         for number in numbers:
             self._cancel(number, "Session has been closed.")
-            self._master.forget(number)
+            if number in self._partial_runs:  # It has no thread that would do it.
+                self._master.forget(number)
+                self._worker.end(number)
         self._worker.delete_session(self.handle)
         self._master.sessions.pop(self.handle, None)
         others = [item for item in self._addresses.items() if item[0] != self._home]
@@ -775,9 +784,37 @@ class _PartialRun:
         local = prepared.local
         position = {index: k for k, index in enumerate(local.arguments)}
         self.feeds = {tensor: position[i] for i, tensor in enumerate(feeds)}
+        self.all_feeds = frozenset(feeds)
         self.fetches = {tensor: i for i, tensor in enumerate(fetches)}
         place = {index: k for k, index in enumerate(local.targets)}
         self.targets = {op: place[i] for i, op in enumerate(targets)}
+
+
+def _check_can_be_computed(
+    fetches: Sequence[Tensor],
+    targets: Sequence[Operation],
+    unfed: set[Tensor],
+    all_feeds: frozenset[Tensor],
+) -> None:
+    """Raises when something wanted needs a tensor that a partial run has not been fed yet."""
+    seen: set[Operation] = set()
+    pending: list[Tensor | Operation] = [*fetches, *targets]
+    while pending:
+        found = pending.pop()
+        if isinstance(found, Tensor):
+            if found in unfed:
+                raise errors.InvalidArgumentError(
+                    None,
+                    found.op,
+                    f"Fetch {found.name} can't be computed from the feeds that have been fed so "
+                    "far.",
+                )
+            if found in all_feeds:
+                continue
+            found = found.op
+        if found not in seen:
+            seen.add(found)
+            pending.extend([*found.inputs, *found.control_inputs])
 
 
 def _from_task(task: str, error: errors.OpError) -> errors.OpError:

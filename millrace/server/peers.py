@@ -129,8 +129,8 @@ class Peers:
         here = Peers._of_this_process.get(address)
         if here is not None and self._protocol == FAST and not here._closed:
             mine, theirs = in_process.connect(
-                (self, here.me.task, here.me.incarnation),
-                (here, self.me.task, self.me.incarnation),
+                (self, self.me.task, self.me.incarnation),
+                (here, here.me.task, here.me.incarnation),
             )
             here._add(self.me.address, theirs)
             self._add(address, mine)

@@ -38,6 +38,8 @@ _running: weakref.WeakValueDictionary[str, Server] = weakref.WeakValueDictionary
 class Server:
     """A task: its master and worker services, and what sessions keep on it.
 
+    It serves until it is stopped or the process ends, whether or not the program holds it.
+
     Args:
       server_or_cluster_def: A ServerDef, ClusterDef, ClusterSpec, or what ClusterSpec takes.
       job_name: The task's job; may be left out when the cluster has one job.
@@ -200,10 +202,6 @@ class Server:
         finally:
             self._stopped.set()
 
-    def __del__(self) -> None:
-        if hasattr(self, "_threads"):
-            self.stop()
-
     @staticmethod
     def create_local_server(config: Any = None, start: bool = True) -> Server:
         """A server of a cluster of its own, on any free port of this machine."""
@@ -343,10 +341,11 @@ def make_server_def(
             )
         definition.job_name = cluster.jobs[0]
     if definition.job_name not in cluster.jobs:
-        raise errors.InvalidArgumentError(
+        raise errors.InternalError(  # TensorFlow's class for it
             None,
             None,
-            f"Job {definition.job_name!r} is not in the cluster, which has {sorted(cluster.jobs)}.",
+            f'Job "{definition.job_name}" was not defined in cluster: it has '
+            f"{', '.join(sorted(cluster.jobs))}. Give one of these as job_name.",
         )
     indices = cluster.task_indices(definition.job_name)
     if task_index is None and not isinstance(description, ServerDef):
@@ -357,10 +356,11 @@ def make_server_def(
             )
         definition.task_index = indices[0]
     if definition.task_index not in indices:
-        raise errors.InvalidArgumentError(
+        raise errors.InternalError(
             None,
             None,
-            f"Job {definition.job_name!r} has no task {definition.task_index}: it has {indices}.",
+            f'Task {definition.task_index} was not defined in job "{definition.job_name}": it has '
+            f"{', '.join(map(str, indices))}. Give one of these as task_index.",
         )
     definition.protocol = definition.protocol or FAST
     if definition.protocol not in PROTOCOLS:

@@ -294,7 +294,7 @@ class Worker:
                     step.wait_until_done()
                 except Exception as failure:
                     error = failure
-            found = None if error is None else as_op_error(error)
+            found = None if error is None else cause_of(error, step)
             self.end(number, found)
             on_done(step, results, found)
 
@@ -393,6 +393,14 @@ class Worker:
         for handle in handles:
             self.delete_session(handle)
         self.resources.clear_all()
+
+
+def cause_of(error: BaseException, step: Step) -> errors.OpError:
+    """Why a part of a step failed: an op that was cancelled says only that it was."""
+    found, cause = as_op_error(error), step.cancellation.error
+    if isinstance(found, errors.CancelledError) and cause is not None:
+        return cause if not isinstance(cause, errors.CancelledError) else found
+    return found
 
 
 def as_op_error(error: BaseException) -> errors.OpError:

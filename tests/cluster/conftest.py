@@ -1,0 +1,210 @@
+"""Clusters of real servers in one process, and what their tests share.
+
+After each test every server must be idle: no step runs, no value waits for one; and when it is
+stopped, none of its threads is left.
+"""
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import millrace as tf
+from millrace.server.peers import Peers
+
+SECONDS = 20.0
+
+
+def wait_until(
+    condition: Callable[[], Any], what: str = "the condition did not come to hold"
+) -> None:
+    """Waits, with a deadline, until a condition holds."""
+    deadline = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.002)
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody has at the moment."""
+    sockets = [socket.create_server(("localhost", 0)) for _ in range(count)]
+    ports = [s.getsockname()[1] for s in sockets]
+    for s in sockets:
+        s.close()
+    return ports
+
+
+class Background:
+    """A call in a thread; `result` waits for it and returns or raises its outcome."""
+
+    def __init__(self, call: Callable[[], Any]) -> None:
+        self._call = call
+        self._outcome: Any = None
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._outcome = self._call()
+        except BaseException as error:
+            self._error = error
+
+    @property
+    def is_running(self) -> bool:
+        return self._thread.is_alive()
+
+    def result(self) -> Any:
+        self._thread.join(SECONDS)
+        assert not self._thread.is_alive(), "the call did not end"
+        if self._error is not None:
+            raise self._error
+        return self._outcome
+
+
+class Cluster:
+    """Servers, one for each task."""
+
+    def __init__(self, jobs: dict[str, int], protocol: str | None, config: Any = None) -> None:
+        ports = iter(free_ports(sum(jobs.values())))
+        self.spec = {
+            job: [f"localhost:{next(ports)}" for _ in range(count)] for job, count in jobs.items()
+        }
+        self.protocol = protocol
+        self.config = config
+        self.servers: dict[tuple[str, int], Any] = {}
+        for job, count in jobs.items():
+            for index in range(count):
+                self.start(job, index)
+
+    def start(self, job: str, index: int) -> Any:
+        server = tf.train.Server(self.spec, job, index, protocol=self.protocol, config=self.config)
+        self.servers[job, index] = server
+        return server
+
+    def __getitem__(self, task: tuple[str, int]) -> Any:
+        return self.servers[task]
+
+    def target(self, job: str, index: int = 0, *, remote: bool = False) -> str:
+        """The target of a task; `remote` makes the client believe that it is elsewhere."""
+        target = self.servers[job, index].target
+        return target.replace("localhost", "127.0.0.1") if remote else target
+
+    def busy(self) -> list[str]:
+        """What servers still do or hold."""
+        found = []
+        for task, server in self.servers.items():
+            worker = server.worker
+            if worker._running:
+                found.append(f"{task} runs {list(worker._running)}")
+            if worker.mailbox._boxes:
+                found.append(f"{task} has mail {worker.mailbox._boxes}")
+            if server._master._gatherings:
+                found.append(f"{task} gathers {server._master._gatherings}")
+        return found
+
+    def stop(self) -> None:
+        for server in self.servers.values():
+            server.stop()
+
+
+@pytest.fixture(autouse=True)
+def graph() -> Iterator[tf.Graph]:
+    """A graph of each test's own."""
+    with tf.Graph().as_default() as made:
+        yield made
+
+
+@pytest.fixture
+def until() -> Callable[..., None]:
+    """`wait_until`."""
+    return wait_until
+
+
+@pytest.fixture
+def free_port() -> int:
+    """A port that nobody has at the moment."""
+    return free_ports(1)[0]
+
+
+@pytest.fixture
+def background() -> Iterator[Callable[[Callable[[], Any]], Background]]:
+    """Starts calls in threads, and fails the test if one of them does not end."""
+    calls: list[Background] = []
+
+    def start(call: Callable[[], Any]) -> Background:
+        calls.append(Background(call))
+        return calls[-1]
+
+    yield start
+    for call in calls:
+        call._thread.join(SECONDS)
+    assert not any(call.is_running for call in calls), "a background call did not end"
+
+
+class _Nobody(dict[str, Any]):
+    """Makes servers of one process strangers, so that they use the network."""
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return default
+
+
+@pytest.fixture
+def make_cluster(monkeypatch: Any) -> Iterator[Callable[..., Cluster]]:
+    """Starts clusters; stops them and looks for what is left."""
+    before = {t for t in threading.enumerate() if t.name.startswith("millrace")}
+    made: list[Cluster] = []
+
+    def make(jobs: dict[str, int], way: str = "in-process", config: Any = None) -> Cluster:
+        if way != "in-process":
+            monkeypatch.setattr(Peers, "_of_this_process", _Nobody())
+        made.append(Cluster(jobs, "grpc" if way == "grpc" else None, config))
+        return made[-1]
+
+    yield make
+    for cluster in made:
+        try:
+            wait_until(lambda: not cluster.busy())
+        except AssertionError:
+            raise AssertionError(f"servers are not idle: {cluster.busy()}") from None
+        finally:
+            cluster.stop()
+
+    def left() -> list[str]:
+        return [
+            t.name
+            for t in threading.enumerate()
+            if t.name.startswith("millrace") and t not in before
+        ]
+
+    try:
+        wait_until(lambda: not left())
+    except AssertionError:
+        raise AssertionError(f"threads are left: {left()}") from None
+
+
+#: How messages go between the tasks.
+WAYS = ("in-process", "socket", "grpc")
+
+
+@pytest.fixture
+def cluster(make_cluster: Any) -> Cluster:
+    """1 ps and 2 workers in one process."""
+    made: Cluster = make_cluster({"ps": 1, "worker": 2})
+    return made
+
+
+@pytest.fixture(params=WAYS)
+def any_cluster(make_cluster: Any, request: Any) -> Cluster:
+    """1 ps and 2 workers, over each transport."""
+    made: Cluster = make_cluster({"ps": 1, "worker": 2}, request.param)
+    return made
+
+
+@pytest.fixture(params=["here", "remote"])
+def any_target(cluster: Cluster, request: Any) -> str:
+    """worker 0 of a cluster, for a client in its process and for one that is elsewhere."""
+    return cluster.target("worker", 0, remote=request.param == "remote")
