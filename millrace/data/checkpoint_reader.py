@@ -53,7 +53,7 @@ class CheckpointReader:
         return tensor_str in self._infos
 
     def get_tensor(self, tensor_str: str) -> Any:
-        """The value of a tensor.
+        """The value of a tensor; a NumPy scalar, or bytes, if it has no axes.
 
         Raises:
           NotFoundError: There is none of this name.

@@ -1,8 +1,4 @@
-"""`tf.train.export_meta_graph` and `tf.train.import_meta_graph`.
-
-The Saver is reached through the ``savers`` collection, where it registers how it is made from
-a SaverDef.
-"""
+"""`tf.train.export_meta_graph` and `tf.train.import_meta_graph`."""
 
 from __future__ import annotations
 
@@ -10,10 +6,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from millrace.core.config import GraphDef, MetaGraphDef, SaverDef
-from millrace.graph import collection_protos, meta_graph
+from millrace.graph import meta_graph
 from millrace.graph.graph import Graph
-from millrace.graph.keys import GraphKeys
 from millrace.platform import logging
+from millrace.training.saveable import all_saveable_objects
+from millrace.training.saver import Saver
 
 
 def export_meta_graph(
@@ -80,7 +77,8 @@ def import_meta_graph(
       **kwargs: ``input_map``, ``graph`` and others of `import_scoped_meta_graph`.
 
     Returns:
-      A Saver made from the message's SaverDef, or None when it has none.
+      The Saver that the message tells of, or one for all variables of the graph; None if there
+      are none.
     """
     saver, _ = import_meta_graph_with_return_elements(
         meta_graph_or_file, clear_devices, import_scope, **kwargs
@@ -111,14 +109,17 @@ def import_meta_graph_with_return_elements(
     return _saver(message, variables, import_scope), returned
 
 
-def _saver(message: MetaGraphDef, variables: dict[str, Any], import_scope: str | None) -> Any:
-    make = collection_protos.get_from_proto_function(GraphKeys.SAVERS)
-    if not message.HasField("saver_def") or make is None:
-        logging.info("Saver not created: the imported graph does not say how to restore it.")
-        return None
+def _saver(
+    message: MetaGraphDef, variables: dict[str, Any], import_scope: str | None
+) -> Saver | None:
     scope = import_scope
     for name, variable in variables.items():
         # The scope that was really given: the one asked for may have been taken.
         scope = variable.name[: -len(name)].removesuffix("/")
         break
-    return make(message.saver_def, import_scope=scope)
+    if message.HasField("saver_def"):
+        return Saver.from_proto(message.saver_def, import_scope=scope)
+    if all_saveable_objects(scope=scope):
+        return Saver()
+    logging.info("Saver not created because there are no variables in the graph to restore")
+    return None

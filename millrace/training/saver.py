@@ -22,6 +22,7 @@ from millrace.core import errors
 from millrace.core.config import MetaGraphDef, SaverDef
 from millrace.data import tensor_bundle
 from millrace.data.tensor_bundle import BundleReader
+from millrace.graph import meta_graph
 from millrace.graph.collection_protos import (
     prepend_name_scope,
     register_proto_function,
@@ -32,7 +33,6 @@ from millrace.graph.keys import GraphKeys
 from millrace.platform import gfile, logging
 from millrace.training import checkpoint_state, restore_mismatch
 from millrace.training.global_step import global_step as read_global_step
-from millrace.training.meta_graph import export_meta_graph
 from millrace.training.saveable import all_saveable_objects, op_list_to_dict
 from millrace.training.saver_builder import BaseSaverBuilder, BulkSaverBuilder
 
@@ -202,7 +202,7 @@ class Saver:
         save_debug_info: bool = False,
     ) -> MetaGraphDef:
         """The default graph with this saver; see `tf.train.export_meta_graph`."""
-        return export_meta_graph(
+        message, _ = meta_graph.export_scoped_meta_graph(
             filename=filename,
             graph_def=get_default_graph().as_graph_def(add_shapes=True),
             saver_def=self.saver_def,
@@ -212,8 +212,8 @@ class Saver:
             clear_devices=clear_devices,
             clear_extraneous_savers=clear_extraneous_savers,
             strip_default_attrs=strip_default_attrs,
-            save_debug_info=save_debug_info,
         )
+        return message
 
     # -- Which checkpoints are kept ----------------------------------------------------------
 

@@ -455,3 +455,19 @@ def test_a_state_file_that_cannot_be_read_is_as_none(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="conflicts with path used for checkpoint state"):
         path = str(tmp_path / "checkpoint")
         tf.train.update_checkpoint_state(str(tmp_path), path)
+
+
+def test_a_graph_that_comes_without_a_saver_gets_one_if_it_has_variables(tmp_path: Path) -> None:
+    path, expected = save(tmp_path / "m")
+    with tf.Graph().as_default():
+        build()
+        with_variables = tf.train.export_meta_graph()
+    with tf.Graph().as_default():
+        tf.constant(1)
+        without = tf.train.export_meta_graph()
+    with tf.Graph().as_default(), tf.Session() as sess:
+        saver = tf.train.import_meta_graph(with_variables)
+        saver.restore(sess, path)
+        np.testing.assert_array_equal(sess.run("a:0"), expected[0])
+    with tf.Graph().as_default():
+        assert tf.train.import_meta_graph(without) is None
