@@ -16,7 +16,7 @@ BASE_PYTHON ?=
 .PHONY: help demo test interop check format bench clean
 
 help:
-	@echo 'make demo    train the MNIST network and print its test accuracy'
+	@echo 'make demo    a cluster on this machine learns MNIST'
 	@echo 'make test    run every test'
 	@echo 'make interop run what needs a stock TensorFlow beside Millrace'
 	@echo 'make check   ruff, mypy and import-linter'
@@ -25,7 +25,7 @@ help:
 	@echo 'make clean   remove .venv and the caches'
 
 demo: $(STAMP)
-	@$(PYTHON) -m millrace.examples.mnist_demo
+	@$(PYTHON) examples/demo.py
 
 # test_tiny.py tells in seconds whether anything works at all, so it goes first and alone.
 test: $(STAMP)

@@ -1,0 +1,56 @@
+"""The programs in examples/, run as their README says, with fewer steps."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+MILLRACE = [sys.executable, "-m", "millrace"]
+
+
+def run(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(
+        [*MILLRACE, *arguments], cwd=folder, capture_output=True, text=True, timeout=280
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("hello_cluster.py", "Hello from task 0, and from task 1!"),
+        ("towers.py", "largest error of a weight: 0.00"),
+        ("model_parallel.py", "step 300: loss 0."),
+    ],
+)
+def test_a_program_of_one_process(tmp_path: Path, name: str, told: str) -> None:
+    assert told in run(tmp_path, "run", str(EXAMPLES / name))
+
+
+@pytest.mark.parametrize(
+    ("name", "ps", "log", "steps", "told"),
+    [
+        ("mnist_sync.py", 1, "worker-1", 20, "worker 1 is done"),
+        ("mnist_cnn.py", 1, "worker-1", 4, "worker 1 is done"),
+        ("partitioned_embedding.py", 2, "worker-0", 40, "worker 0 is done"),
+        ("client.py", 1, "client-1", 400, "client 1: y = 0.1"),
+    ],
+)
+def test_a_job(tmp_path: Path, name: str, ps: int, log: str, steps: int, told: str) -> None:
+    options = ["--ps", str(ps), "--workers", "2", "--logs", "logs"]
+    run(tmp_path, "launch", *options, str(EXAMPLES / name), "--", f"--train_steps={steps}")
+    assert told in (tmp_path / "logs" / f"{log}.log").read_text()
+
+
+def test_a_job_that_checkpoints_can_be_measured_from_outside(tmp_path: Path) -> None:
+    script = str(EXAMPLES / "mnist_async.py")
+    options = ["--ps", "2", "--workers", "2", "--logs", "logs"]
+    run(tmp_path, "launch", *options, script, "--", "--train_steps=300", "--train_dir=train")
+    assert "test accuracy 0.9" in (tmp_path / "logs/worker-0.log").read_text()
+    evaluate = ["run", str(EXAMPLES / "evaluate.py"), "--train_dir=train", "--count=1"]
+    assert "test accuracy 0.9" in run(tmp_path, *evaluate)
