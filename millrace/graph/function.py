@@ -271,6 +271,7 @@ def _plain(name: str) -> str:
 def _add_node(
     body: FuncGraph, node: Any, data: list[str], controls: list[str], values: dict[str, Tensor]
 ) -> None:
+    make_call(body, node)
     attrs = {key: stored_attr(body, value) for key, value in node.attr.items()}
     inputs = [values[name] if name in values else values[_plain(name)] for name in data]
     control_ops = [body._ops[n] if n in body._ops else values[n].op for n in controls]
@@ -281,6 +282,20 @@ def _add_node(
         values[_output_reference(tensor)] = tensor
         values.setdefault(f"{op.name}:{tensor.value_index}", tensor)
     values.setdefault(op.name, op.outputs[0] if op.outputs else None)  # type: ignore[arg-type]
+
+
+def make_call(graph: Graph, node: Any) -> None:
+    """Makes a NodeDef whose op type is a function's name, as old clients write it, a call."""
+    root = graph.root if isinstance(graph, FuncGraph) else graph
+    function = root._functions.get(node.op)
+    if function is None or registry.find(node.op) is not None:
+        return
+    node.op = "StatefulPartitionedCall"
+    node.attr.clear()
+    node.attr["f"].func.CopyFrom(function.to_name_attr_list())
+    for name, tensors in (("Tin", function.inputs), ("Tout", function.outputs)):
+        node.attr[name].list.SetInParent()
+        node.attr[name].list.type.extend(t.dtype.base_dtype.as_datatype_enum for t in tensors)
 
 
 def stored_attr(graph: Graph, message: attr_value_pb2.AttrValue) -> Any:

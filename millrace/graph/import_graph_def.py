@@ -465,6 +465,7 @@ class _Importer:
         )
 
     def _add(self, node: Any) -> None:
+        function.make_call(self._graph, node)
         definition = registry.lookup(node.op)
         name = self._names[node.name]
         attrs = self._attributes(definition.signature, node, name)

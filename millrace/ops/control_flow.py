@@ -334,6 +334,32 @@ def _check_same_outputs(branches: list[_Branch]) -> None:
                 )
 
 
+def _call_kernel(args: list[Any], *, f: Any, rng: Any, invoke: Any, check: Any) -> list[Any]:
+    outputs, ok = invoke(f, args, rng)
+    check(ok, invoke.complaint())
+    return list(outputs)
+
+
+def _call_shapes(c: ShapeContext) -> list[TensorShape]:
+    function = c.attr("f")
+    if not isinstance(function, Function):
+        return [TensorShape(None)] * c.output_count
+    return [tensor.shape for tensor in function.outputs]
+
+
+_CALL = (
+    "(args: [Tin]) -> output: [Tout] where f: func; Tin: list(type) >= 0; Tout: list(type) >= 0; "
+    'config: string = ""; config_proto: string = ""; executor_type: string = ""'
+)
+#: A call. Wherever a step is planned, it is replaced by what the function contains.
+PartitionedCall = op(f"PartitionedCall{_CALL}", shape=_call_shapes, gradient=JAX_GRADIENT)(
+    _call_kernel
+)
+StatefulPartitionedCall = op(
+    f"StatefulPartitionedCall{_CALL}", shape=_call_shapes, gradient=JAX_GRADIENT, stateful=True
+)(_call_kernel)
+
+
 def _case_shapes(c: ShapeContext) -> list[TensorShape]:
     if c.attrs.get("output_shapes"):
         return list(c.attr("output_shapes"))

@@ -9,6 +9,7 @@ from millrace.core import errors
 from millrace.graph.function import ARGUMENT
 from millrace.graph.operation import Operation
 from millrace.graph.tensor import Tensor
+from millrace.passes.inline import inline_calls
 from millrace.passes.node import Edge, Node, Program
 
 
@@ -24,9 +25,19 @@ def prune(
 ) -> Program:
     """The program that computes `fetches` and runs `targets` when `feeds` are given.
 
-    Only what these need is in it, cut at the fed tensors. Its nodes are in no particular
-    order (loops may still be cycles).
+    Only what these need is in it, cut at the fed tensors, with called functions in the place of
+    their calls. Its nodes are in no particular order (loops may still be cycles).
     """
+    program = _needed(fetches, targets, feeds)
+    inline_calls(program, lambda called: _needed(called.outputs, called.controls, called.inputs))
+    return program
+
+
+def _needed(
+    fetches: Sequence[Tensor],
+    targets: Sequence[Operation],
+    feeds: Sequence[Tensor],
+) -> Program:
     arguments = {
         tensor: Edge(argument_node(tensor.name, tensor.dtype, i), 0)
         for i, tensor in enumerate(feeds)

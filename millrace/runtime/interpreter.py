@@ -181,8 +181,8 @@ class _Interpretation:
             return iteration.values[edge]
         if edge in self._outside:
             return self._outside[edge]
-        if edge.node.type == "Const":
-            return edge.node.attrs["value"]
+        if edge.node.type == "Const" and edge.node not in self._stage.counts:
+            return edge.node.attrs["value"]  # One of a branch is dead until the branch is taken.
         variable = variable_of(edge)
         if variable is not None:
             return VariableRef(self._state, variable)
