@@ -7,6 +7,7 @@ the example.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -165,7 +166,7 @@ def fixed_column(
     """A feature with as many values in every example: [batch, *shape]."""
     field, kind_name = FIELDS[kind]
     sizes = known_sizes(shape)
-    count = int(np.prod(sizes))
+    count = math.prod(sizes)
     if kind == dtypes.float32:
         block = wire.equal_floats([features.get(key) for features in maps], count)
         if block is not None:

@@ -29,6 +29,10 @@ BYTES_LIST, FLOAT_LIST, INT64_LIST = 0x0A, 0x12, 0x1A
 
 _PACKED, _FIXED32, _VARINT = 0x0A, 0x0D, 0x08
 
+#: Integers in no more bytes than this are decoded one by one.
+_FEW_BYTES = 32
+_ALL_BITS = (1 << 64) - 1
+
 
 def features_of(serialized: bytes) -> dict[str, bytes]:
     """Key to encoded feature of a serialized Example.
@@ -136,6 +140,8 @@ def equal_floats(features: Sequence[bytes | None], count: int) -> Any:
 def integers(contents: Sequence[bytes]) -> tuple[Any, Any]:
     """(all values, how many in each) of encoded lists of integers."""
     parts = _joined(contents, _VARINT)
+    if sum(map(len, parts)) <= _FEW_BYTES:
+        return _few_integers(parts)
     data = np.frombuffer(b"".join(parts), np.uint8)
     lengths = np.fromiter(map(len, parts), np.int64, len(parts))
     ends = np.flatnonzero(data < 0x80)
@@ -148,6 +154,19 @@ def integers(contents: Sequence[bytes]) -> tuple[Any, Any]:
     place = np.arange(len(data)) - np.repeat(starts, ends - starts + 1)
     shifted = (data & 0x7F).astype(np.uint64) << (7 * place).astype(np.uint64)
     return np.add.reduceat(shifted, starts).astype(np.int64), counts
+
+
+def _few_integers(parts: Sequence[bytes]) -> tuple[Any, Any]:
+    """As `integers`, byte by byte: sooner done than a dozen calls of NumPy."""
+    values: list[int] = []
+    counts = np.empty(len(parts), np.int64)
+    for i, part in enumerate(parts):
+        before, position = len(values), 0
+        while position < len(part):
+            value, position = _varint(part, position)
+            values.append(value & _ALL_BITS)
+        counts[i] = len(values) - before
+    return np.array(values, np.uint64).astype(np.int64), counts
 
 
 def byte_strings(contents: Sequence[bytes]) -> tuple[list[bytes], Any]:

@@ -47,6 +47,7 @@ class Node:
         "controls",
         "definition",
         "device",
+        "form",
         "inputs",
         "name",
         "order",
@@ -82,6 +83,8 @@ class Node:
         self.source = source
         #: Programs of the functions that the node calls; see `function_body.body_of`.
         self.bodies: dict[str, Program] = {}
+        #: What the runtime works out once about how to call the kernel; None before it runs.
+        self.form: Any = None
 
     @property
     def type(self) -> str:

@@ -111,9 +111,11 @@ class Execution:
     def advance(self) -> None:
         """Runs all stages that can run now."""
         while True:
-            with self._condition:
-                arrived = list(self._arrived)
-                self._arrived.clear()
+            arrived: list[tuple[int, Deferred]] = []
+            if self._arrived:  # Whoever adds to it wakes us, or finds that we still look again.
+                with self._condition:
+                    arrived = list(self._arrived)
+                    self._arrived.clear()
             for i, deferred in arrived:
                 self._pending.pop(i, None)
                 self._finish(i, deferred)

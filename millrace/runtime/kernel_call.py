@@ -299,34 +299,90 @@ def _result(edge: Edge, env: dict[Edge, Any], state: VariableState) -> Any:
     return ref if names_variable(edge) else ref.read()
 
 
-def gather_inputs(node: Node, env: dict[Edge, Any], services: Services) -> list[Any]:
-    """The node's inputs: values, and VariableRefs where it takes a variable itself."""
+class _Form:
+    """How a node's kernel is called: what does not change from run to run, worked out once.
+
+    Attributes:
+      inputs: For each input: how to get it, its edge, and what that way needs.
+      input_places: Where each argument stands among the inputs; also `output_places`.
+      keywords: The attributes that the kernel takes.
+      output_types: For each output the NumPy type, or None for objects.
+    """
+
+    __slots__ = ("input_places", "inputs", "keywords", "output_places", "output_types")
+
+    def __init__(self, node: Node) -> None:
+        definition = node.definition
+        self.inputs = _input_ways(node)
+        self.input_places = definition.signature.input_slices(node.attrs)
+        self.output_places = definition.signature.output_slices(node.attrs)
+        self.keywords = {name: node.attrs[name] for name in definition.kernel_attrs}
+        self.output_types = [
+            None
+            if dtype.base_dtype.name in ("resource", "variant", "string")
+            else np.dtype(dtype.base_dtype.as_numpy_dtype)
+            for dtype in node.output_types
+        ]
+
+
+#: Ways to get an input: the value of its edge; a variable or a handle of an array; a constant.
+_VALUE, _CHOSEN, _ARRAY, _REFERENCE, _READ, _CONSTANT, _SEVERAL = range(7)
+
+
+def _input_ways(node: Node) -> list[tuple[int, Edge, Any]]:
     wants_ref = reference_positions(node)
     calls = bool(functions_of(node))
-    inputs: list[Any] = []
+    ways: list[tuple[int, Edge, Any]] = []
     for i, edge in enumerate(node.inputs):
         if is_array_handle(edge):
-            inputs.append(env.get(edge))  # None from another stage: the value is the flow
+            ways.append((_ARRAY, edge, None))
         elif is_variable_edge(edge):
             variable = variable_of(edge)
-            if variable is None:
-                raise errors.UnimplementedError(
-                    None, node.source, f"{edge.name} may be one of several variables"
-                )
-            ref = VariableRef(services.state, variable)
             # A resource handle stays one, whatever the argument is declared as; and whether a
             # body that is called reads the variable, it decides itself.
             by_identity = i in wants_ref or (
                 names_variable(edge) and (calls or edge.dtype.name == "resource")
             )
-            inputs.append(ref if by_identity else ref.read())
+            way = _SEVERAL if variable is None else _REFERENCE if by_identity else _READ
+            ways.append((way, edge, variable))
         elif edge.node.type == "Const":
-            inputs.append(env[edge] if edge in env else edge.node.attrs["value"])
+            ways.append((_CONSTANT, edge, edge.node.attrs["value"]))
+        elif edge.dtype._is_ref_dtype and i not in wants_ref:
+            ways.append((_CHOSEN, edge, None))
         else:
-            value = env[edge]
+            ways.append((_VALUE, edge, None))
+    return ways
+
+
+def _form(node: Node) -> _Form:
+    form: _Form | None = node.form
+    if form is None:
+        form = node.form = _Form(node)
+    return form
+
+
+def gather_inputs(node: Node, env: dict[Edge, Any], services: Services) -> list[Any]:
+    """The node's inputs: values, and VariableRefs where it takes a variable itself."""
+    inputs: list[Any] = []
+    for way, edge, known in _form(node).inputs:
+        if way == _VALUE:
+            inputs.append(env[edge])
+        elif way == _CONSTANT:
+            inputs.append(env.get(edge, known))
+        elif way == _READ:
+            inputs.append(VariableRef(services.state, known).read())
+        elif way == _REFERENCE:
+            inputs.append(VariableRef(services.state, known))
+        elif way == _ARRAY:
+            inputs.append(env.get(edge))  # None from another stage: the value is the flow
+        elif way == _CHOSEN:
             # A variable that was chosen in this step; see `is_chosen_reference`.
-            is_value = isinstance(value, VariableRef) and i not in wants_ref
-            inputs.append(value.read() if is_value else value)
+            value = env[edge]
+            inputs.append(value.read() if isinstance(value, VariableRef) else value)
+        else:
+            raise errors.UnimplementedError(
+                None, node.source, f"{edge.name} may be one of several variables"
+            )
     return inputs
 
 
@@ -366,10 +422,11 @@ def call(node: Node, inputs: list[Any], services: Services) -> list[Any]:
         result = elementwise(node.type, inputs)
         if result is not NotImplemented:
             return [result]
-    keywords = {name: node.attrs[name] for name in definition.kernel_attrs}
+    form = _form(node)
+    keywords = dict(form.keywords)
     for special in definition.specials:
         keywords[special] = services.special(special, node, on_host)
-    arguments = [inputs[place] for place in definition.signature.input_slices(node.attrs)]
+    arguments = [inputs[place] for place in form.input_places]
     try:
         if on_host and definition.runs_on_numpy:
             with np.errstate(all="ignore"):
@@ -387,7 +444,8 @@ def call(node: Node, inputs: list[Any], services: Services) -> list[Any]:
 
 def flatten_outputs(node: Node, result: Any) -> list[Any]:
     """A kernel's result as one entry an output, with the types that the signature says."""
-    places = node.definition.signature.output_slices(node.attrs)
+    form = _form(node)
+    places = form.output_places
     if not places:
         return []
     results = (result,) if len(places) == 1 else result
@@ -399,19 +457,19 @@ def flatten_outputs(node: Node, result: Any) -> list[Any]:
             flat.extend(item)
         else:
             flat.append(item)
-    return [_typed(value, dtype) for value, dtype in zip(flat, node.output_types, strict=True)]
+    return [_typed(value, dtype) for value, dtype in zip(flat, form.output_types, strict=True)]
 
 
-def _typed(value: Any, dtype: Any) -> Any:
-    if isinstance(value, VariableRef | TensorArrayValue) or value is DEAD:
+def _typed(value: Any, wanted: Any) -> Any:
+    """`value` as an array of the NumPy type `wanted`; of objects if that is None."""
+    if type(value) is np.ndarray:
+        if value.dtype == (object if wanted is None else wanted):
+            return value
+    elif isinstance(value, VariableRef | TensorArrayValue) or value is DEAD:
         return value
-    base = dtype.base_dtype
-    if base.name in ("resource", "variant", "string"):
-        return np.asarray(value, dtype=object)
-    wanted = base.as_numpy_dtype
-    if isinstance(value, jax.Array):
+    elif wanted is not None and isinstance(value, jax.Array):
         return value if value.dtype == wanted else value.astype(wanted)
-    return np.asarray(value, dtype=wanted)
+    return np.asarray(value, dtype=object if wanted is None else wanted)
 
 
 def op_error(node: Node, error: BaseException) -> errors.OpError:
