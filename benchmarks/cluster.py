@@ -203,6 +203,7 @@ def main() -> int:
         record = {
             "date": datetime.date.today().isoformat(),
             "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+            "load": round(os.getloadavg()[2], 1),
             "python": platform.python_version(),
             "versions": {library: versions(python) for library, python in pythons.items()},
             "rounds": options.rounds,

@@ -5,9 +5,9 @@ Run by `cluster.py`, a process a task:
     python cluster_workloads.py LIBRARY WORKLOAD JOB INDEX CLUSTER SECONDS
 
 A ps joins. A worker builds its replica, makes steps until the cluster is warm, prints a line of
-JSON when it is, and waits for a line on its input; then it trains for SECONDS, prints a second
-line with what it saw of the global step and the losses, and trains on, so that the others are
-not left alone, until somebody ends it.
+JSON when it is, and trains on until a line comes on its input. From then on it counts: after
+SECONDS it prints a second line, with what it saw of the global step and the losses, and trains
+on, so that the others are not left alone, until somebody ends it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -165,6 +166,12 @@ def train(
             )
             hooks.append(optimizer.make_session_run_hook(chief))
         step = optimizer.minimize(loss, global_step=global_step)
+    if not chief:
+        # Else TensorFlow looks only every 30 seconds whether the chief has initialised.
+        missing = tf.report_uninitialized_variables(tf.global_variables())
+        with tf.Session(server.target) as look:
+            while look.run(missing).size:
+                time.sleep(0.05)
     session = tf.train.MonitoredTrainingSession(
         master=server.target, is_chief=chief, hooks=hooks, save_checkpoint_secs=None,
         save_checkpoint_steps=None, save_summaries_steps=None, save_summaries_secs=None,
@@ -182,7 +189,10 @@ def train(
     for _ in range(WARM_STEPS):
         once()
     say({"first_step": first})
-    sys.stdin.readline()
+    told = threading.Event()
+    threading.Thread(target=lambda: (sys.stdin.readline(), told.set()), daemon=True).start()
+    while not told.is_set():  # Who stops leaves the others of a synchronous round alone.
+        once()
     began, start = once(), time.perf_counter()
     cpu = time.process_time()
     steps = 0

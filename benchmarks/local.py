@@ -95,6 +95,8 @@ def main() -> int:
         record = {
             "date": datetime.date.today().isoformat(),
             "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+            # Above the number of cores: others were at work, and only the ratios mean something.
+            "load": round(os.getloadavg()[2], 1),
             "python": platform.python_version(),
             "rounds": options.rounds,
             "workloads": rows,
