@@ -173,6 +173,22 @@ def _wav(samples: np.ndarray, rate: float) -> bytes:
 )
 def AudioSummaryV2(tag: Any, tensor: Any, sample_rate: Any, *, max_outputs: int) -> Any:
     """Sounds of a batch, as WAV."""
+    return _sounds(tag, tensor, float(sample_rate), max_outputs)
+
+
+@op(
+    "AudioSummary(tag: string, tensor: float32) -> summary: string "
+    "where sample_rate: float; max_outputs: int >= 1 = 3",
+    shape=scalars,
+    gradient=NO_GRADIENT,
+    host=True,
+)
+def AudioSummary(tag: Any, tensor: Any, *, sample_rate: float, max_outputs: int) -> Any:
+    """Sounds of a batch at a rate that the graph knows, as WAV."""
+    return _sounds(tag, tensor, sample_rate, max_outputs)
+
+
+def _sounds(tag: Any, tensor: Any, sample_rate: float, max_outputs: int) -> Any:
     if tensor.ndim not in (2, 3):
         raise ValueError(f"Tensor must be 3-D or 2-D, got: {list(tensor.shape)}")
     sounds = tensor if tensor.ndim == 3 else tensor[..., None]
@@ -181,10 +197,10 @@ def AudioSummaryV2(tag: Any, tensor: Any, sample_rate: Any, *, max_outputs: int)
     for i in range(min(max_outputs, sounds.shape[0])):
         full = f"{name}/audio" if max_outputs == 1 else f"{name}/audio/{i}"
         audio = summary.value.add(tag=full).audio
-        audio.sample_rate = float(sample_rate)
+        audio.sample_rate = sample_rate
         audio.num_channels = sounds.shape[2]
         audio.length_frames = sounds.shape[1]
-        audio.encoded_audio_string = _wav(sounds[i], float(sample_rate))
+        audio.encoded_audio_string = _wav(sounds[i], sample_rate)
         audio.content_type = "audio/wav"
     return _message(summary)
 
@@ -202,6 +218,20 @@ def TensorSummaryV2(tag: Any, tensor: Any, serialized_summary_metadata: Any) -> 
     value = summary.value.add(tag=tag[()].decode())
     value.tensor.CopyFrom(make_tensor_proto(tensor))
     value.metadata.ParseFromString(serialized_summary_metadata[()])
+    return _message(summary)
+
+
+@op(
+    "TensorSummary(tensor: T) -> summary: string "
+    'where description: string = ""; labels: list(string) = []; display_name: string = ""',
+    shape=scalars,
+    gradient=NO_GRADIENT,
+    host=True,
+)
+def TensorSummary(tensor: Any, *, node: Any) -> Any:
+    """A whole tensor under the name of its node: the form of TensorFlow 0.12."""
+    summary = Summary()
+    summary.value.add(node_name=node.name).tensor.CopyFrom(make_tensor_proto(tensor))
     return _message(summary)
 
 

@@ -1,6 +1,12 @@
 """``tf.summary``: summaries, and the event files that TensorBoard shows. Re-exports only."""
 
-from millrace.core.config import Event, SessionLog, Summary
+from millrace.core.config import (
+    Event,
+    SessionLog,
+    Summary,
+    SummaryDescription,
+    TaggedRunMetadata,
+)
 from millrace.summary.builders import (
     audio,
     get_summary_description,
@@ -20,6 +26,8 @@ __all__ = [
     "FileWriterCache",
     "SessionLog",
     "Summary",
+    "SummaryDescription",
+    "TaggedRunMetadata",
     "audio",
     "get_summary_description",
     "histogram",

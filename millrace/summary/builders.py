@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from google.protobuf import json_format
 from tensorboard.compat.proto import summary_pb2
 
 from millrace.core import dtypes
@@ -158,12 +159,15 @@ def merge_all(
 
 
 def get_summary_description(node_def: Any) -> Any:
-    """The description that a TensorSummary node carries, as a message."""
+    """The description that a TensorSummary node carries (as JSON), as a message.
+
+    Raises:
+      ValueError: The node is of another type.
+    """
     if node_def.op != "TensorSummary":
         raise ValueError(f"Can't get_summary_description on {node_def.op}")
-    message = summary_pb2.SummaryDescription()
-    message.type_hint = node_def.attr["description"].s.decode()
-    return message
+    text = node_def.attr["description"].s.decode()
+    return json_format.Parse(text, summary_pb2.SummaryDescription())
 
 
 # -- The names of TensorFlow 0.x: the tag comes first and may be a tensor ---------------------

@@ -249,3 +249,14 @@ def test_a_folder_has_one_cached_writer(tmp_path):
     second = cache.get(str(tmp_path))
     cache.clear()
     assert second is not first
+
+
+def test_ops_of_older_clients_are_known():
+    tensor = tf.raw_ops.TensorSummary(tensor=[1.0], description='{"typeHint": "x"}', name="old")
+    assert tf.summary.get_summary_description(tensor.op.node_def).type_hint == "x"
+    value = one_value(tensor)
+    assert (value.node_name, value.tensor.float_val[:]) == ("old", [1.0])
+    with pytest.raises(ValueError, match="Can't get_summary_description on Const"):
+        tf.summary.get_summary_description(tf.constant(1).op.node_def)
+    sound = tf.raw_ops.AudioSummary(tag="s", tensor=[[0.5]], sample_rate=10.0, max_outputs=1)
+    assert (one_value(sound).tag, one_value(sound).audio.sample_rate) == ("s/audio", 10)
