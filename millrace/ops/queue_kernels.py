@@ -15,6 +15,7 @@ import numpy as np
 
 from millrace.core import dtypes, errors
 from millrace.core.dtypes import DType
+from millrace.core.philox_words import philox_words
 from millrace.core.resource_handle import handle_of
 from millrace.core.tensor_shape import TensorShape, scalar
 from millrace.graph.define import Op, op
@@ -318,10 +319,11 @@ def _random_shuffle_queue(
         raise ValueError(f"min_after_dequeue {min_after_dequeue} must be < capacity {capacity}")
 
     def state(name: str, size: int) -> QueueState:
-        # Without seeds every queue shuffles in its own way.
-        numbers = random.Random(f"{seed},{seed2}") if seed or seed2 else random.Random()
+        # Without seeds every queue shuffles in its own way; with seeds, in TensorFlow's.
+        seeds = (seed, seed2) if seed or seed2 else (random.getrandbits(64), random.getrandbits(64))
+        words = philox_words(*seeds)
         return protocol.RandomShuffleQueueState(
-            name, size, min_after_dequeue, lambda n: int(numbers.random() * n)
+            name, size, min_after_dequeue, lambda n: next(words) % n
         )
 
     details = {"min_after_dequeue": min_after_dequeue, "seeds": (seed, seed2)}

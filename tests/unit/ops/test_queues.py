@@ -415,3 +415,19 @@ def test_what_cannot_fit_is_refused_while_the_graph_is_built():
         queue.enqueue_many(([[1.0, 2.0]], [2, 3]))
     with pytest.raises(TypeError, match="int32"):
         queue.enqueue(([1.0, 2.0], 2.5))
+
+
+def test_a_seeded_shuffle_queue_gives_elements_in_tensorflows_order() -> None:
+    """The orders were recorded from TensorFlow 2.21."""
+
+    def order(seed: int | None, graph_seed: int | None) -> list[int]:
+        with tf.Graph().as_default(), tf.Session() as sess:
+            if graph_seed is not None:
+                tf.set_random_seed(graph_seed)
+            queue = tf.RandomShuffleQueue(100, 0, [tf.int32], shapes=[[]], seed=seed)
+            sess.run(queue.enqueue_many([list(range(10))]))
+            return sess.run(queue.dequeue_many(10)).tolist()  # type: ignore[no-any-return]
+
+    assert order(7, None) == [7, 1, 5, 6, 4, 3, 2, 0, 9, 8]
+    assert order(None, 5) == [7, 3, 8, 6, 0, 5, 2, 1, 4, 9]
+    assert order(7, 2**40 + 3) == [0, 4, 8, 3, 1, 7, 5, 2, 9, 6]
