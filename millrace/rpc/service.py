@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import grpc
+from google.protobuf.message import DecodeError
 
 from millrace.core import errors
 from millrace.platform import logging
@@ -119,11 +120,11 @@ class RpcServer:
         """Serves the methods of one service."""
         handlers = {
             remote: grpc.unary_unary_rpc_method_handler(
-                _guarded(getattr(service, method_name(remote)), f"{name}/{remote}"),
-                request_deserializer=request.FromString,
-                response_serializer=response.SerializeToString,
+                _guarded(
+                    _on_bytes(getattr(service, method_name(remote)), request), f"{name}/{remote}"
+                )
             )
-            for remote, (request, response) in methods.items()
+            for remote, (request, _) in methods.items()
         }
         self._server.add_generic_rpc_handlers(
             (grpc.method_handlers_generic_handler(name, handlers),)
@@ -213,6 +214,22 @@ def on_abandoned(callback: Callable[[], None]) -> None:
     context = getattr(_call, "context", None)
     if context is not None and not context.add_callback(callback):
         callback()
+
+
+def _on_bytes(method: Callable[[Any], Any], request: Any) -> Callable[[bytes], bytes]:
+    """A method of messages as one of bytes; gRPC would log what cannot be read, at length."""
+
+    def call(data: bytes) -> bytes:
+        try:
+            message = request.FromString(data)
+        except DecodeError as error:
+            raise errors.InvalidArgumentError(
+                None, None, f"The request cannot be read: {error}"
+            ) from None
+        answer: bytes = method(message).SerializeToString()
+        return answer
+
+    return call
 
 
 def _guarded(call: Callable[[Any], Any], name: str) -> Callable[[Any, Any], Any]:

@@ -58,6 +58,16 @@ class Mailbox:
             deferred = box.waiting[key] = Deferred(waits_for)
             return deferred
 
+    def give_up(self, step: int, key: int) -> None:
+        """Ends one wait: whoever waited for these values is gone."""
+        with self._lock:
+            box = self._boxes.get(step)
+            deferred = box.waiting.pop(key, None) if box is not None else None
+            if box is not None and not box.waiting and not box.values:
+                del self._boxes[step]
+        if deferred is not None:
+            deferred.set_error(errors.CancelledError(None, None, "Nobody waits any more."))
+
     def end(self, step: int, error: errors.OpError | None = None) -> None:
         """Ends a step: what waits gets the error, what is there or comes later is dropped."""
         with self._lock:

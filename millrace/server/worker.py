@@ -23,6 +23,8 @@ from millrace.runtime.plan import Plan
 from millrace.runtime.resources import ResourceStore, VariableSlot
 from millrace.runtime.step import SessionState, Step
 
+#: Sessions that have registered nothing yet; when there are more, the oldest is forgotten.
+_MAX_IDLE_SESSIONS = 1024
 #: Sends a message to the task at an address.
 Post = Callable[[str, Message], None]
 #: What a part's end is told to: results, or the error.
@@ -132,6 +134,9 @@ class Worker:
         session = WorkerSession(handle, master, addresses, resources)
         with self._lock:
             self._sessions[handle] = session
+            idle = [s.handle for s in self._sessions.values() if not s.graphs]
+        if len(idle) > _MAX_IDLE_SESSIONS:
+            self.delete_session(idle[0])  # Its master made it, did not use it, and is gone.
         return session
 
     def session(self, handle: str) -> WorkerSession:
@@ -232,6 +237,11 @@ class Worker:
     def is_running(self, number: int) -> bool:
         """Whether a part of a step runs here."""
         return number in self._running
+
+    def cancel_if_running(self, number: int) -> None:
+        """Ends a step that nobody waits for any more."""
+        if self.is_running(number):
+            self.cancel(number, errors.CancelledError(None, None, "The caller is gone."))
 
     def end(self, number: int, error: errors.OpError | None = None) -> None:
         """Forgets a step."""

@@ -16,6 +16,7 @@ from millrace.core.config import RunMetadata
 from millrace.core.tensor_proto import make_ndarray, make_tensor_proto
 from millrace.passes.program_def import from_graph_def
 from millrace.rpc import messages
+from millrace.rpc.service import on_abandoned
 from millrace.runtime.deferred import Deferred
 from millrace.runtime.plan import host_value
 from millrace.runtime.step import Step
@@ -79,6 +80,7 @@ class WorkerService:
             outcome.extend((step, results, error))
             finished.set()
 
+        on_abandoned(lambda: self._worker.cancel_if_running(request.step_id))
         feeds = [make_ndarray(item.tensor) for item in request.send]
         trace = request.exec_opts.record_timeline
         self._worker.run(_number(request.graph_handle), request.step_id, "", feeds, trace, on_done)
@@ -119,6 +121,7 @@ class WorkerService:
         if isinstance(found, Deferred):
             arrived = threading.Event()
             found.add_callback(lambda _: arrived.set())
+            on_abandoned(lambda: self._worker.mailbox.give_up(request.step_id, key))
             arrived.wait()
             found = found.result()
         response = messages.RecvTensorResponse()

@@ -184,7 +184,7 @@ def test_a_fetched_value_of_another_task_comes_with_its_answer(cluster):
 
 @pytest.mark.parametrize("remote", [False, True])
 def test_a_trace_has_a_row_for_every_task_and_the_transfers(any_cluster, remote):
-    x, y, loss, train, step = mlp(tf.train.GradientDescentOptimizer(0.01))
+    x, y, loss, train, _step = mlp(tf.train.GradientDescentOptimizer(0.01))
     feed = {x: np.ones((2, 20)), y: np.ones((2, 4))}
     metadata = tf.RunMetadata()
     with tf.Session(any_cluster.target("worker", remote=remote)) as sess:

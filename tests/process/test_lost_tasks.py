@@ -1,0 +1,129 @@
+"""Real processes: a ps that is killed and comes back, and Ctrl-C."""
+
+import json
+import queue
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+PROGRAM = Path(__file__).parent / "programs" / "task.py"
+SECONDS = 60.0
+
+
+class Process:
+    """A task, and the lines that it has said."""
+
+    def __init__(self, job, index, spec, program):
+        self.name = f"{job}{index}"
+        self.popen = subprocess.Popen(
+            [sys.executable, str(PROGRAM), job, str(index), json.dumps(spec), program],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self.said = []
+        self._lines = queue.SimpleQueue()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self):
+        for line in self.popen.stdout:
+            self._lines.put(line.rstrip())
+        self._lines.put(None)
+
+    def hears(self, pattern):
+        """The next line that matches."""
+        deadline = time.monotonic() + SECONDS
+        while True:
+            try:
+                line = self._lines.get(timeout=max(0.01, deadline - time.monotonic()))
+            except queue.Empty:
+                line = None
+            assert line is not None, (self.name, pattern, self.said[-20:])
+            self.said.append(line)
+            if re.search(pattern, line):
+                return line
+
+    def end(self):
+        self.popen.kill()
+        self.popen.wait()
+        self._reader.join(5)
+        self.popen.stdout.close()
+
+
+@pytest.fixture
+def start():
+    sockets = [socket.create_server(("localhost", 0)) for _ in range(3)]
+    hosts = [f"localhost:{s.getsockname()[1]}" for s in sockets]
+    for s in sockets:
+        s.close()
+    spec = {"ps": hosts[:1], "worker": hosts[1:]}
+    made = []
+
+    def run(job, index, program):
+        made.append(Process(job, index, spec, program))
+        return made[-1]
+
+    yield run
+    for process in made:
+        process.end()
+
+
+def test_a_killed_ps_fails_the_workers_steps_at_once_and_a_new_one_is_used(start):
+    ps = start("ps", 0, "serve")
+    trains, blocked = start("worker", 0, "train"), start("worker", 1, "blocked")
+    trains.hears(r"^step 3")
+    blocked.hears(r"^blocks")
+    ps.popen.send_signal(signal.SIGKILL)
+    killed = time.monotonic()
+    for worker in (trains, blocked):
+        line = worker.hears(r"^error")
+        assert "UnavailableError" in line or "AbortedError" in line
+        assert "/job:ps/replica:0/task:0" in line or "ps" in line
+    assert time.monotonic() - killed < 2
+    again = start("ps", 0, "serve")
+    again.hears("^up")
+    for worker in (trains, blocked):
+        assert "AbortedError" in worker.hears(r"^at last")
+        worker.hears(r"^session")
+    trains.hears(r"^step 2")
+
+
+def test_a_killed_worker_leaves_the_other_alone(start):
+    start("ps", 0, "serve")
+    first, second = start("worker", 0, "train"), start("worker", 1, "train")
+    first.hears("^step")
+    second.hears("^step")
+    second.popen.send_signal(signal.SIGKILL)
+    for _ in range(20):
+        first.hears("^step")
+    assert not [line for line in first.said if line.startswith("error")]
+
+
+def test_a_task_ends_on_ctrl_c_while_it_serves_and_while_a_step_waits(start):
+    ps, worker = start("ps", 0, "serve"), start("worker", 0, "blocked")
+    worker.hears("^blocks")
+    for process in (worker, ps):
+        process.popen.send_signal(signal.SIGINT)
+        process.hears("^interrupted")
+        assert process.popen.wait(10) == 0
+
+
+def test_a_program_that_ends_without_stopping_its_server_ends(tmp_path):
+    code = (
+        "import millrace as tf\n"
+        "server = tf.train.Server.create_local_server()\n"
+        "sess = tf.Session(server.target)\n"
+        "print(sess.run(tf.constant(1) + 1))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=SECONDS
+    )
+    assert (done.returncode, done.stdout) == (0, "2\n"), done.stderr
