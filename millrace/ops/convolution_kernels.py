@@ -86,12 +86,19 @@ def _convolve_as_given(
 # the same order.
 
 
+def _is_shared_by_columns(x: Any, windows: Sequence[Window]) -> bool:
+    """Whether the library described above gets convolutions like this one."""
+    if jax.default_backend() != "cpu" or len(windows) != 2:
+        return False
+    return bool(x.dtype in (jnp.float32, jnp.float64))
+
+
 def _worth_all_cores(x: Any, filters: Any, windows: Sequence[Window]) -> bool:
     """Whether `_with_batch_in_width` can do this convolution (channels last), and should.
 
     By shapes alone, so that a program is compiled the same way each time.
     """
-    if jax.default_backend() != "cpu" or len(windows) != 2:
+    if not _is_shared_by_columns(x, windows):
         return False
     batch, height, width, channels = x.shape
     outputs = filters.shape[3]
@@ -246,8 +253,7 @@ def _filter_gradient(x: Any, grad: Any, windows: Sequence[Window]) -> Any:
     space = tuple(range(1, rank - 1))
     filters = jnp.transpose(grad, (*space, 0, rank - 1))
     strides, dilations = [w.dilation for w in windows], [w.stride for w in windows]
-    in_width = len(windows) == 2 and strides[1] == 1 and channels >= 8
-    if in_width and jax.default_backend() == "cpu":
+    if _is_shared_by_columns(x, windows) and strides[1] == 1 and channels >= 8:
         data = jnp.transpose(x, (*space, rank - 1, 0))
         data = jnp.reshape(data, (1, lengths[0], lengths[1] * channels, images))
         before, behind = pads[1]
