@@ -9,6 +9,7 @@ from millrace import (
     compat,
     contrib,
     debugging,
+    distribute,
     dtypes,
     errors,
     examples,
@@ -214,6 +215,7 @@ from millrace.ops.string_conversion import *
 from millrace.ops.strings import *
 from millrace.ops.template import *
 from millrace.ops.tensor_array import *
+from millrace.ops.tensor_list import *
 from millrace.ops.timestamp import *
 from millrace.ops.variable_scope import *
 from millrace.ops.variables import *

@@ -167,7 +167,7 @@ def make_cluster(monkeypatch: Any) -> Iterator[Callable[..., Cluster]]:
     yield make
     for cluster in made:
         try:
-            wait_until(lambda: not cluster.busy())
+            wait_until(lambda busy=cluster.busy: not busy())
         except AssertionError:
             raise AssertionError(f"servers are not idle: {cluster.busy()}") from None
         finally:

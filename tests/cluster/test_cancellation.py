@@ -46,9 +46,9 @@ def test_a_deadline_ends_the_step_on_every_task(any_cluster, until, remote):
 def test_the_configs_deadline_holds_for_every_step(any_target, cluster):
     value, _ = blocked_ops()
     config = tf.ConfigProto(operation_timeout_in_ms=50)
-    with tf.Session(any_target, config=config) as sess:
-        with pytest.raises(tf.errors.DeadlineExceededError):
-            sess.run(value)
+    sess = tf.Session(any_target, config=config)
+    with sess, pytest.raises(tf.errors.DeadlineExceededError):
+        sess.run(value)
 
 
 @pytest.mark.parametrize("remote", [False, True])

@@ -51,9 +51,9 @@ def test_without_it_the_error_lists_the_devices_there_are(any_target):
 def test_a_task_that_is_not_in_the_cluster_is_refused(any_target):
     with tf.device("/job:worker/task:7"):
         x = tf.placeholder_with_default(1.0, [])
-    with tf.Session(any_target) as sess:
-        with pytest.raises(tf.errors.InvalidArgumentError, match="worker/task:7"):
-            sess.run(x)
+    sess = tf.Session(any_target)
+    with sess, pytest.raises(tf.errors.InvalidArgumentError, match="worker/task:7"):
+        sess.run(x)
 
 
 def test_the_placement_is_printed_on_request(cluster, capfd):

@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -249,9 +250,8 @@ def test_an_error_names_the_op_its_task_and_the_line_that_built_it(any_target):
     assert error.op is wrong.op and error.node_def.name == "wrong"
     assert "/job:ps/replica:0/task:0" in error.message
     assert "3 values" in error.message
-    line = next(
-        i for i, text in enumerate(open(__file__), 1) if text.rstrip().endswith("# built here")
-    )
+    lines = Path(__file__).read_text().splitlines()
+    line = next(i for i, text in enumerate(lines, 1) if text.endswith("# built here"))
     assert f"defined at {__file__}:{line}" in error.message
 
 

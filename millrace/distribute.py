@@ -1,0 +1,4 @@
+"""`tf.distribute`: who is in the cluster."""
+
+from millrace.server.server import Server as Server
+from millrace.training import cluster_resolver as cluster_resolver
