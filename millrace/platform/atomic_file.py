@@ -18,6 +18,9 @@ from typing import Any, BinaryIO
 from millrace.platform.filesystems import resolve, split_scheme
 from millrace.platform.gfile import tensorflow_errors
 
+#: How much is written before the disk is told to begin with it.
+_PIECE_BYTES = 16 << 20
+
 
 def is_durable() -> bool:
     """Whether a file that is complete must have reached the disk."""
@@ -58,10 +61,15 @@ class AtomicFile:
         with tensorflow_errors(self.name):
             done = 0
             while done < len(view):
+                piece = view[done : done + _PIECE_BYTES]
                 # A stream without a buffer of its own may take a part only.
-                taken = self._stream.write(view[done:])
-                done += len(view) - done if taken is None else taken
-        self.size += len(view)
+                taken = self._stream.write(piece)
+                size = len(piece) if taken is None else taken
+                if size == _PIECE_BYTES:
+                    # Else the system lets much pile up, and then makes the writer wait for it.
+                    self._files.start_sync(self._stream, self.size, size)
+                done += size
+                self.size += size
 
     def close(self) -> None:
         """Brings what was written to the disk; the name is still the temporary one."""
