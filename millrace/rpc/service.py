@@ -41,6 +41,7 @@ _STATUS_BY_CODE = {status.value[0]: status for status in grpc.StatusCode}
 _SAID_BY_SERVICE = (("millrace-error", "1"),)
 #: gRPC refuses a larger trailer; what is longer is cut in the middle.
 _MAX_DETAILS = 4096
+_MAX_TRAILER = 7000
 
 
 def method_name(remote: str) -> str:
@@ -247,9 +248,20 @@ def _guarded(call: Callable[[Any], Any], name: str) -> Callable[[Any, Any], Any]
         finally:
             _call.context = None
         context.set_trailing_metadata(_SAID_BY_SERVICE)
-        context.abort(_STATUS_BY_CODE.get(code, grpc.StatusCode.UNKNOWN), shorten(details))
+        context.abort(_STATUS_BY_CODE.get(code, grpc.StatusCode.UNKNOWN), _fitting(details))
 
     return handle
+
+
+def _fitting(details: str) -> str:
+    """As much of a text as fits into a trailer, where each byte that is not plain takes three."""
+    limit = _MAX_DETAILS
+    while True:
+        text = shorten(details, limit)
+        plain = sum(32 <= byte < 127 and byte != 37 for byte in text.encode())
+        if 3 * len(text.encode()) - 2 * plain <= _MAX_TRAILER:
+            return text
+        limit //= 2
 
 
 def shorten(text: str, limit: int = _MAX_DETAILS) -> str:

@@ -1,74 +1,217 @@
-"""Partitioning: what goes to which task, where TensorFlow 1.x control flow rules."""
+"""Cutting a program into one a task: what is sent, in how many messages, and what is not."""
 
-from __future__ import annotations
-
-from typing import Any
+import pytest
 
 import millrace as tf
-from millrace.ops import frames as v1
-from millrace.passes.partition import Part, partition
-from millrace.passes.program_def import from_graph_def, to_graph_def
+from millrace.core import errors
+from millrace.passes.partition import partition
 from millrace.passes.prune import prune
-from millrace.server.master import task_of
+from millrace.passes.transfer import RECEIVE, SEND
 
-HOME = "/job:worker/replica:0/task:0"
-OTHER = "/job:ps/replica:0/task:0"
+PS, PS1, WORKER, OTHER = "/job:ps", "/job:ps1", "/job:worker", "/job:other"
 
 
-def parts_of(fetches: list[Any], feeds: list[Any]) -> dict[str, Part]:
-    program = prune(fetches, [], feeds)
+@pytest.fixture(autouse=True)
+def graph():
+    with tf.Graph().as_default():
+        yield
+
+
+def cut(fetches=(), targets=(), feeds=(), home=WORKER, **kwargs):
+    program = prune(list(fetches), list(targets), list(feeds))
     for node in program.nodes:
-        node.device = node.device or f"{HOME}/device:CPU:0"
-    return partition(program, task_of, HOME)
+        node.device = node.device or home
+    return partition(program, lambda device: device.partition("/device:")[0], home, **kwargs)
 
 
-def types(part: Part) -> list[str]:
-    return sorted(node.type for node in part.program.nodes)
+def transfers(parts):
+    """(source, to, tensors' names) of every message."""
+    found = []
+    for part in parts.values():
+        for node in part.program.nodes:
+            if node.definition is RECEIVE:
+                source = node.attrs["source"].decode()
+                found.append(
+                    (source, part.task, [n.decode().partition(":")[0] for n in node.attrs["names"]])
+                )
+    return sorted(found)
 
 
-def conditional_of_constants() -> tuple[Any, Any, Any]:
-    """TensorFlow's v1 ``tf.cond(p, lambda: 1.0, lambda: 2.0)``, merged on another task."""
-    p = tf.placeholder(tf.bool, [])
-    off, on = v1.Switch(p, p)
-    with tf.control_dependencies([tf.identity(on)]):
-        one = tf.constant(1.0)
-    with tf.control_dependencies([tf.identity(off)]):
-        two = tf.constant(2.0)
-    with tf.device(f"{OTHER}/device:CPU:0"):
-        merged, _ = v1.Merge([two, one])
-    return p, merged, (one, two)
+def variable(name, device):
+    with tf.device(device):
+        return tf.placeholder_with_default(1.0, [], name=name)
 
 
-def test_a_constant_of_a_branch_is_sent_since_it_may_be_dead() -> None:
-    with tf.Graph().as_default():
-        p, merged, _ = conditional_of_constants()
-        parts = parts_of([merged], [p])
-    assert types(parts[HOME]).count("Const") == 2
-    assert types(parts[OTHER]) == ["Merge", "_ReceiveTensors"]
+def test_one_task_needs_no_transfer():
+    with tf.device(WORKER):
+        y = tf.placeholder_with_default(1.0, [], name="x") + 1.0
+    parts = cut([y])
+    assert list(parts) == [WORKER] and transfers(parts) == []
 
 
-def test_a_constant_that_waits_for_nothing_is_not_sent() -> None:
-    with tf.Graph().as_default():
-        c = tf.constant(1.0)
-        with tf.device(f"{OTHER}/device:CPU:0"):
-            y = tf.negative(c)
-        parts = parts_of([y], [])
-    assert types(parts[OTHER]) == ["Neg"]
+def test_the_masters_task_has_a_part_even_if_nothing_is_to_be_done_there():
+    y = variable("x", PS)
+    parts = cut([y])
+    assert sorted(parts) == [PS, WORKER]
+    assert parts[WORKER].program.nodes == [] and transfers(parts) == []
+    assert parts[PS].results == [0]
 
 
-def test_a_message_keeps_what_a_constant_of_a_branch_waits_for() -> None:
-    with tf.Graph().as_default():
-        p, merged, _ = conditional_of_constants()
-        home = parts_of([merged], [p])[HOME]
-        program = from_graph_def(to_graph_def(home.program))
-    constants = [node for node in program.nodes if node.type == "Const"]
-    assert [len(node.controls) for node in constants] == [1, 1]
+def test_values_that_are_made_together_travel_together():
+    a, b, c = (variable(n, PS) for n in "abc")
+    with tf.device(WORKER):
+        y = tf.add_n([a, b, c])
+    parts = cut([y])
+    assert transfers(parts) == [(PS, WORKER, ["a", "b", "c"])]
+    assert parts[PS].sends_to == [WORKER] and parts[WORKER].sends_to == []
 
 
-def test_a_message_says_nothing_of_colocation() -> None:
-    with tf.Graph().as_default():
-        x = tf.placeholder(tf.float32, [])
-        with tf.colocate_with(x):
-            y = tf.negative(x)
-        message = to_graph_def(parts_of([y], [x])[HOME].program)
-    assert all("_class" not in node.attr for node in message.node)
+def test_a_value_that_several_read_is_sent_once():
+    a = variable("a", PS)
+    with tf.device(WORKER):
+        y = [a + 1.0, a * 2.0, a - 3.0]
+    assert transfers(cut(y)) == [(PS, WORKER, ["a"])]
+
+
+def test_a_value_goes_to_each_task_that_reads_it():
+    a = variable("a", PS)
+    with tf.device(WORKER):
+        y = a + 1.0
+    with tf.device(OTHER):
+        z = a + 2.0
+    assert transfers(cut([y, z])) == [(PS, OTHER, ["a"]), (PS, WORKER, ["a"])]
+
+
+def test_what_depends_on_a_message_goes_in_the_next():
+    a = variable("a", PS)
+    with tf.device(WORKER):
+        b = tf.negative(a, name="b")
+    with tf.device(PS):
+        c = tf.add(b, a, name="c")
+    with tf.device(WORKER):
+        d = tf.add(c, b, name="d")
+    assert transfers(cut([d])) == [
+        (PS, WORKER, ["a"]),
+        (PS, WORKER, ["c"]),
+        (WORKER, PS, ["b"]),
+    ]
+
+
+def test_what_waits_for_a_queue_does_not_hold_up_what_does_not():
+    a = variable("a", PS)
+    with tf.device(PS):
+        taken = tf.FIFOQueue(1, [tf.float32], shapes=[[]]).dequeue(name="taken")
+    with tf.device(WORKER):
+        y = a + taken
+    assert transfers(cut([y])) == [(PS, WORKER, ["a"]), (PS, WORKER, ["taken"])]
+
+
+def test_constants_are_not_sent():
+    with tf.device(PS):
+        c = tf.constant(3.0, name="c")
+    with tf.device(WORKER):
+        y = tf.placeholder_with_default(1.0, [], name="x") * c
+    assert transfers(cut([y])) == []
+
+
+def test_feeds_go_where_they_are_used():
+    x = tf.placeholder(tf.float32, [], name="x")
+    with tf.device(PS):
+        a = x + 1.0
+    with tf.device(WORKER):
+        b = x * 2.0
+    parts = cut([a, b], feeds=[x])
+    assert transfers(parts) == []
+    assert parts[PS].arguments == [0] and parts[WORKER].arguments == [0]
+    assert parts[PS].results == [0] and parts[WORKER].results == [1]
+
+
+def test_in_a_partial_run_everything_comes_in_and_goes_out_at_home():
+    x = tf.placeholder(tf.float32, [], name="x")
+    with tf.device(PS):
+        a = tf.add(x, 1.0, name="a")
+    parts = cut([a], feeds=[x], ends_at_home=True)
+    assert transfers(parts) == [(PS, WORKER, ["a"]), (WORKER, PS, ["x"])]
+    assert parts[PS].arguments == [] and parts[WORKER].results == [0]
+
+
+def test_a_control_edge_is_a_message_without_values():
+    with tf.device(PS):
+        first = tf.no_op(name="first")
+    with tf.device(WORKER), tf.control_dependencies([first]):
+        second = tf.no_op(name="second")
+    parts = cut(targets=[second])
+    assert transfers(parts) == [(PS, WORKER, [])]
+
+
+def test_a_control_edge_travels_with_the_values_of_its_point():
+    a = variable("a", PS)
+    with tf.device(PS):
+        first = tf.no_op(name="first")
+    with tf.device(WORKER), tf.control_dependencies([first]):
+        y = a + 1.0
+    assert transfers(cut([y])) == [(PS, WORKER, ["a"])]
+
+
+def test_a_handle_that_would_have_to_travel_is_refused():
+    with tf.device(PS):
+        queue = tf.FIFOQueue(1, [tf.float32])
+    with tf.device(WORKER):
+        copied = tf.identity(queue.queue_ref)
+    with pytest.raises(errors.InvalidArgumentError, match=r"handle.*Place its users there"):
+        cut([copied])
+
+
+def test_every_send_has_one_receive_of_its_key():
+    value = variable("a", PS)
+    for i in range(9):
+        with tf.device((WORKER, OTHER, PS1)[i % 3]):
+            value = tf.negative(value) + variable(f"v{i}", (PS, PS1, OTHER)[i % 3])
+    sent, received = [], []
+    for part in cut([value]).values():
+        for node in part.program.nodes:
+            if node.definition is SEND:
+                sent.append((part.task, node.attrs["to"].decode(), node.attrs["key"]))
+            if node.definition is RECEIVE:
+                received.append((node.attrs["source"].decode(), part.task, node.attrs["key"]))
+    assert sorted(sent) == sorted(received) and len(set(sent)) == len(sent)
+    assert len({key for _, _, key in sent}) == len(sent)
+
+
+def test_names_of_transfers_do_not_clash_with_the_programs():
+    with tf.device(PS):
+        a = tf.placeholder_with_default(1.0, [], name="send_0")
+    with tf.device(WORKER):
+        y = tf.negative(a, name="receive_0")
+    for part in cut([y]).values():
+        found = [n.name for n in part.program.nodes]
+        assert len(set(found)) == len(found)
+
+
+def test_a_loop_with_the_state_of_two_tasks_is_refused_by_name():
+    f32 = tf.AttrValue(type=tf.float32.as_datatype_enum)
+    definition = tf.GraphDef()
+
+    def add(name, op, inputs=(), device=WORKER, **attrs):
+        made = definition.node.add(name=name, op=op, input=list(inputs), device=device)
+        for key, value in attrs.items():
+            made.attr[key].CopyFrom(value)
+
+    shape = tf.AttrValue()
+    shape.shape.SetInParent()
+    frame = tf.AttrValue(s=b"loop")
+    for name, device in (("v", PS), ("w", PS1)):
+        add(name, "VariableV2", device=device, dtype=f32, shape=shape)
+    add("x", "Placeholder", dtype=f32)
+    add("enter", "Enter", ["x"], T=f32, frame_name=frame)
+    add("merge", "Merge", ["enter", "next"], T=f32, N=tf.AttrValue(i=2))
+    add("more", "IsFinite", ["merge"], T=f32)
+    add("go_on", "LoopCond", ["more"])
+    add("switch", "Switch", ["merge", "go_on"], T=f32)
+    add("one", "AssignAdd", ["v", "switch:1"], device=PS, T=f32)
+    add("two", "AssignAdd", ["w", "one"], device=PS1, T=f32)
+    add("next", "NextIteration", ["two"], T=f32)
+    add("exit", "Exit", ["switch"], T=f32)
+    tf.import_graph_def(definition, name="")
+    with pytest.raises(errors.UnimplementedError, match="loop loop uses state of several tasks"):
+        cut([tf.get_default_graph().get_tensor_by_name("exit:0")])

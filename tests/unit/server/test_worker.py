@@ -1,81 +1,172 @@
-"""The worker of a task, on its own."""
+"""A worker by itself: parts that are run, cancelled, forgotten; no network."""
 
-from __future__ import annotations
-
-import threading
-from typing import Any
+import pytest
 
 import millrace as tf
 from millrace.core import errors
-from millrace.passes.node import Edge, Node, Program
 from millrace.passes.prune import prune
-from millrace.passes.transfer import RECEIVE
 from millrace.rpc.service import CachedThreads
-from millrace.server.worker import Worker
+from millrace.runtime import executor
+from millrace.runtime.step import Step
+from millrace.server import worker as worker_module
+from millrace.server.worker import Worker, cause_of
 
 TASK = "/job:ps/replica:0/task:0"
-OTHER = "/job:worker/replica:0/task:0"
 
 
-def worker_with(program: Program) -> tuple[Worker, int]:
-    worker = Worker(TASK, lambda address, message: None, CachedThreads("test"))
-    session = worker.create_session("s", "master:1", {TASK: "a:1", OTHER: "b:1"}, isolated=False)
-    return worker, worker.register(session, program).number
+@pytest.fixture
+def worker():
+    threads = CachedThreads("test worker")
+    sent = []
+    made = Worker(TASK, lambda address, message: sent.append((address, message)), threads)
+    yield made
+    made.close()
+    threads.shutdown()
 
 
-def receive_node() -> Node:
-    return Node(
-        "receive",
-        RECEIVE,
-        {
-            "T": [tf.float32],
-            "source": OTHER.encode(),
-            "key": 7,
-            "group": b"0",
-            "level": 1,
-            "names": [b"x:0"],
-            "guards": [b""],
-        },
-    )
-
-
-def run(worker: Worker, graph: int, number: int) -> tuple[threading.Event, list[Any]]:
-    done, outcome = threading.Event(), []
-
-    def on_done(step: Any, results: list[Any], error: errors.OpError | None) -> None:
-        outcome.extend((results, error))
-        done.set()
-
-    worker.run(graph, number, "master:1", [], False, on_done)
-    return done, outcome
-
-
-def test_a_part_that_fails_does_not_wait_for_values_that_nobody_sends_any_more() -> None:
+@pytest.fixture(autouse=True)
+def graph():
     with tf.Graph().as_default():
-        missing = tf.Variable(1.0)
-        program = prune([tf.py_func(lambda v: v, [missing._ref()], tf.float32)], [], [])
-    receive = receive_node()
-    program.nodes.append(receive)
-    program.results.append(Edge(receive, 0))
-    worker, graph = worker_with(program)
-    done, outcome = run(worker, graph, 1)
-    assert done.wait(10)
-    assert isinstance(outcome[1], errors.FailedPreconditionError)
+        yield
 
 
-def test_values_that_arrive_before_their_step_are_kept_for_it() -> None:
-    receive = receive_node()
-    worker, graph = worker_with(Program([receive], [], [Edge(receive, 0)], []))
-    worker.deliver(5, 7, [3.0], "b:1")
-    done, outcome = run(worker, graph, 5)
-    assert done.wait(10)
-    assert outcome == [[3.0], None]
+def session(worker, handle="s", master="m:1", isolated=False):
+    return worker.create_session(handle, master, {TASK: "here:1"}, isolated)
 
 
-def test_a_lost_task_fails_the_steps_that_wait_for_it() -> None:
-    receive = receive_node()
-    worker, graph = worker_with(Program([receive], [], [Edge(receive, 0)], []))
-    done, outcome = run(worker, graph, 6)
-    worker.lost("b:1", errors.UnavailableError(None, None, "gone"))
-    assert done.wait(10)
-    assert isinstance(outcome[1], errors.UnavailableError)
+def register(worker, owner, fetches=(), targets=()):
+    program = prune(list(fetches), list(targets), [])
+    for node in program.nodes:
+        node.device = f"{TASK}/device:CPU:0"
+    return worker.register(owner, program)
+
+
+class Outcome:
+    """What a run told."""
+
+    def __init__(self):
+        self.told = []
+
+    def __call__(self, step, results, error):
+        self.told.append((results, error))
+
+    @property
+    def error(self):
+        return self.told[0][1] if self.told else None
+
+
+def run(worker, graph, number=5, feeds=(), master="m:1"):
+    outcome = Outcome()
+    worker.run(graph.number, number, master, list(feeds), False, outcome)
+    return outcome
+
+
+def test_a_part_runs_and_tells_its_results(worker, until):
+    graph = register(worker, session(worker), [tf.placeholder_with_default(2.0, []) * 3.0])
+    outcome = run(worker, graph)
+    until(lambda: outcome.told)
+    results, error = outcome.told[0]
+    assert error is None and float(results[0]) == 6.0
+    assert not worker._running
+
+
+def test_a_graph_or_session_that_is_not_known_is_aborted(worker):
+    outcome = Outcome()
+    worker.run(123, 5, "m:1", [], False, outcome)
+    assert isinstance(outcome.error, errors.AbortedError) and "restarted" in outcome.error.message
+    with pytest.raises(errors.AbortedError, match="not known"):
+        worker.session("nobody")
+
+
+def test_numbers_of_graphs_cannot_be_guessed_by_who_knew_another_life_of_the_task(worker):
+    owner = session(worker)
+    numbers = [register(worker, owner, [tf.constant(i) + 1]).number for i in range(3)]
+    assert min(numbers) > 1 << 32
+
+
+def test_too_many_or_too_few_values_are_refused(worker):
+    graph = register(worker, session(worker), [tf.constant(1.0) + 1.0])
+    outcome = run(worker, graph, feeds=[1.0])
+    assert isinstance(outcome.error, errors.InvalidArgumentError)
+    assert not worker._running
+
+
+def blocked(worker, until, number=5, owner=None, master="m:1"):
+    taken = tf.FIFOQueue(1, [tf.float32], shapes=[[]]).dequeue()
+    graph = register(worker, owner or session(worker), [taken])
+    outcome = run(worker, graph, number, master=master)
+    until(lambda: worker.is_running(number))
+    return graph, outcome
+
+
+def test_cancelling_ends_a_step_with_the_cause(worker, until):
+    _, outcome = blocked(worker, until)
+    worker.cancel(5, errors.UnavailableError(None, None, "the ps is gone"))
+    until(lambda: outcome.told)
+    assert isinstance(outcome.error, errors.UnavailableError)
+    assert not worker._running
+
+
+def test_a_step_that_is_cancelled_before_it_begins_does_not_run(worker):
+    graph = register(worker, session(worker), [tf.FIFOQueue(1, [tf.float32]).dequeue()])
+    worker.cancel(5, errors.AbortedError(None, None, "failed elsewhere"))
+    outcome = run(worker, graph)
+    assert isinstance(outcome.error, errors.AbortedError)
+
+
+def test_a_step_that_is_cancelled_while_it_begins_is_not_missed(worker):
+    graph = register(worker, session(worker), [tf.constant(1.0) + 1.0])
+    step = Step(graph.session.state, executor.run_values)
+    answers = iter([None, errors.AbortedError(None, None, "in between")])
+    worker.mailbox.error_of = lambda number: next(answers)
+    worker.begin(graph, 5, step, "m:1")
+    assert isinstance(step.cancellation.error, errors.AbortedError)
+    worker.end(5)
+
+
+def test_deleting_a_session_ends_its_steps_and_forgets_its_graphs(worker, until):
+    _, outcome = blocked(worker, until)
+    worker.delete_session("s")
+    until(lambda: outcome.told)
+    assert isinstance(outcome.error, errors.CancelledError)
+    assert not worker._graphs and not worker._sessions
+
+
+def test_a_graph_cannot_be_registered_for_a_session_that_was_closed_meanwhile(worker):
+    owner = session(worker)
+    worker.delete_session("s")
+    with pytest.raises(errors.CancelledError):
+        register(worker, owner, [tf.constant(1.0) + 1.0])
+    assert not worker._graphs
+
+
+def test_a_lost_master_ends_its_steps_and_sessions_and_no_others(worker, until):
+    _, lost = blocked(worker, until, 5, session(worker, "a", "m:1"), "m:1")
+    _, kept = blocked(worker, until, 6, session(worker, "b", "m:2"), "m:2")
+    worker.lost("m:1", errors.UnavailableError(None, None, "m:1 is gone"))
+    worker.lost_master("m:1")
+    until(lambda: lost.told)
+    assert isinstance(lost.error, errors.UnavailableError)
+    assert not kept.told and list(worker._sessions) == ["b"]
+
+
+def test_sessions_that_were_made_and_never_used_are_forgotten_at_last(worker, monkeypatch):
+    monkeypatch.setattr(worker_module, "_MAX_IDLE_SESSIONS", 10)
+    used = session(worker, "used")
+    register(worker, used, [tf.constant(1.0) + 1.0])
+    for i in range(50):
+        session(worker, f"s{i}")
+    assert len(worker._sessions) <= 12 and "used" in worker._sessions
+    assert "s49" in worker._sessions
+
+
+def test_an_op_that_says_only_that_it_was_cancelled_has_the_cause_of_its_step(worker):
+    step = Step(session(worker).state, executor.run_values)
+    said = errors.CancelledError(None, None, "Dequeue operation was cancelled")
+    assert cause_of(said, step) is said
+    cause = errors.UnavailableError(None, None, "the ps is gone")
+    step.cancellation.cancel(cause)
+    assert cause_of(said, step) is cause
+    wrong = errors.InvalidArgumentError(None, None, "wrong")
+    assert cause_of(wrong, step) is wrong
+    assert isinstance(cause_of(KeyError("x"), step), errors.InternalError)

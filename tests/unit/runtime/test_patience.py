@@ -1,0 +1,48 @@
+"""A wait that lasts says so: after five seconds, and every ten after that."""
+
+import logging
+
+from millrace.runtime.patience import Patience
+
+
+class Clock:
+    def __init__(self):
+        self.now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+def test_it_is_silent_for_five_seconds_and_then_speaks_every_ten(caplog):
+    clock = Clock()
+    patience = Patience("A session has waited", clock)
+    spoken = []
+    with caplog.at_level(logging.WARNING):
+        for second in range(30):
+            clock.now = 100.0 + second
+            before = len(caplog.records)
+            patience.tell(lambda: "/job:ps/task:0")
+            if len(caplog.records) > before:
+                spoken.append(second)
+    assert spoken == [5, 15, 25]
+    assert "A session has waited 5 s for /job:ps/task:0" in caplog.text
+
+
+def test_it_knows_how_long_it_may_be_silent():
+    clock = Clock()
+    patience = Patience("x", clock)
+    assert patience.seconds_left() == 5.0
+    clock.now += 3
+    assert patience.seconds_left() == 2.0
+    clock.now += 9
+    assert patience.seconds_left() == 0.0
+
+
+def test_something_that_happens_starts_it_anew(caplog):
+    clock = Clock()
+    patience = Patience("x", clock)
+    clock.now += 4.9
+    patience.restart()
+    clock.now += 4.9
+    patience.tell(lambda: "nothing")
+    assert not caplog.records
