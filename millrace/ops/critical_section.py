@@ -1,12 +1,12 @@
 """Critical sections: parts of a graph that run one at a time, whoever runs them.
 
 A section has a lock (TensorFlow's Mutex op types). What is executed in it waits for the lock,
-and the lock is given back when it has ended; or when its step has failed, since then nobody
-keeps the value that stands for holding it.
+and the lock is given back when it has ended, or when its step has failed.
 """
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -41,19 +41,35 @@ class _SharedMutex(shared_state.Guarded[MutexState]):
 
 
 class _Held:
-    """Stands for holding a lock: gives it back once, at the latest when nobody keeps it."""
+    """Stands for holding a lock in a step: gives it back once.
 
-    def __init__(self, mutex: _SharedMutex) -> None:
+    That is when it is told to; when the step fails; at the latest when nobody keeps it.
+    """
+
+    def __init__(self, mutex: _SharedMutex, cancellation: Any) -> None:
         self._mutex: _SharedMutex | None = mutex
+        self._cancellation = cancellation
+        # Weakly: a step must not keep the lock only because it could still be cancelled.
+        itself = weakref.ref(self)
+        self._token = cancellation.register(lambda: _release(itself()))
+        if self._token is None:
+            self.release()
 
     def release(self) -> None:
         """Gives the lock back."""
         mutex, self._mutex = self._mutex, None
         if mutex is not None:
+            if self._token is not None:
+                self._cancellation.deregister(self._token)
             mutex.tell(lambda state: state.release())
 
     def __del__(self) -> None:
         self.release()
+
+
+def _release(held: _Held | None) -> None:
+    if held is not None:
+        held.release()
 
 
 @op(
@@ -87,7 +103,7 @@ def MutexLock(mutex: Any, *, ctx: Any) -> Any:
 
     def held(_: Any) -> Any:
         value = np.empty((), object)
-        value[()] = _Held(shared)
+        value[()] = _Held(shared, ctx.cancellation)
         return value
 
     return shared.submit(Attempt(), ctx, f"the lock {shared.state.name}", held)
