@@ -108,6 +108,20 @@ def extend_graph(graph: Graph, graph_def: Any) -> None:
         _Importer(graph, message, "", {}, None, existing=graph._ops).run()
 
 
+def forget_origins(graph: Graph, first: int = 0) -> None:
+    """Takes away where operations were built: a client built them, not the line that imports.
+
+    Args:
+      graph: The graph.
+      first: The position of the first operation to be so treated; functions are altogether.
+    """
+    for op in graph.get_operations()[first:]:
+        op._frames = []
+    for each in graph._functions.values():
+        for op in each.graph.get_operations():
+            op._frames = []
+
+
 # -- Arguments -----------------------------------------------------------------------------
 
 

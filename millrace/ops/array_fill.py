@@ -17,7 +17,7 @@ from millrace.graph.operation import Operation
 from millrace.graph.registry import NO_GRADIENT
 from millrace.graph.shape_inference import ShapeContext, unchanged
 from millrace.graph.tensor import Tensor
-from millrace.ops import array_shape, reduction
+from millrace.ops import array_shape, reduction, tensor_list_value
 from millrace.ops.array_rules import require_rank, zero_of
 from millrace.ops.constant import constant
 
@@ -68,7 +68,9 @@ def fill(dims: Any, value: Any, name: str | None = None, layout: Any = None) -> 
 
 @op("ZerosLike(x: T) -> y: T", shape=unchanged, gradient=NO_GRADIENT)
 def ZerosLike(x: Any, *, xp: Any) -> Any:
-    """Zeros in the shape of the input; empty strings for strings."""
+    """Zeros in the shape of the input; empty strings for strings, a list of zeros for a list."""
+    if x.ndim == 0 and x.dtype.hasobject and isinstance(x[()], tensor_list_value.TensorList):
+        return tensor_list_value.boxed(x[()].zeros())
     return xp.broadcast_to(np.array(zero_of(x.dtype), x.dtype), x.shape)
 
 

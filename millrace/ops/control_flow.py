@@ -31,7 +31,7 @@ from millrace.graph.slices import IndexedSlices
 from millrace.graph.tensor import Tensor
 from millrace.ops import array, assertion, cast, comparison, loop_lowering, reduction
 from millrace.ops.structures import Leaves
-from millrace.ops.xla import jnp
+from millrace.ops.xla import jax, jnp
 
 __all__ = [
     "case",
@@ -358,6 +358,37 @@ PartitionedCall = op(f"PartitionedCall{_CALL}", shape=_call_shapes, gradient=JAX
 StatefulPartitionedCall = op(
     f"StatefulPartitionedCall{_CALL}", shape=_call_shapes, gradient=JAX_GRADIENT, stateful=True
 )(_call_kernel)
+
+
+def _symbolic_gradient_shapes(c: ShapeContext) -> list[TensorShape]:
+    return [c.shape(i) for i in range(c.output_count)]
+
+
+@op(
+    "SymbolicGradient(input: [Tin]) -> output: [Tout] where Tin: list(type) >= 1; "
+    "Tout: list(type) >= 1; f: func",
+    shape=_symbolic_gradient_shapes,
+    gradient=NO_GRADIENT,
+)
+def SymbolicGradient(
+    input: list[Any], *, f: Any, Tout: list[Any], rng: Any, invoke: Any, check: Any
+) -> list[Any]:
+    """The gradients of a function's arguments, given those of its results."""
+    args, grads = input[: len(Tout)], input[len(Tout) :]
+    wrt = [i for i, dtype in enumerate(Tout) if dtype.is_floating or dtype.is_complex]
+
+    def forward(*chosen: Any) -> Any:
+        values = list(args)
+        for i, value in zip(wrt, chosen, strict=True):
+            values[i] = value
+        outputs, ok = invoke(f, values, rng)
+        return [jnp.asarray(output) for output in outputs], jnp.asarray(ok)
+
+    vjp: Any = jax.vjp(forward, *(jnp.asarray(args[i]) for i in wrt), has_aux=True)
+    _, pull_back, ok = vjp
+    check(ok, invoke.complaint())
+    found = dict(zip(wrt, pull_back([jnp.asarray(grad) for grad in grads]), strict=True))
+    return [found.get(i, jnp.zeros_like(arg)) for i, arg in enumerate(args)]
 
 
 def _case_shapes(c: ShapeContext) -> list[TensorShape]:

@@ -25,6 +25,7 @@ FIRST_ARGUMENT = {
     "StatelessWhile": 0,
     "PartitionedCall": 0,
     "StatefulPartitionedCall": 0,
+    "SymbolicGradient": 0,
 }
 LOOPS = frozenset(("While", "StatelessWhile"))
 

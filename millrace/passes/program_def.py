@@ -15,7 +15,7 @@ from millrace.core import errors
 from millrace.graph import attributes, registry
 from millrace.graph.function import Function
 from millrace.graph.graph import Graph
-from millrace.graph.import_graph_def import import_graph_def
+from millrace.graph.import_graph_def import forget_origins, import_graph_def
 from millrace.graph.signature import parse
 from millrace.passes.node import Node, Program
 from millrace.passes.prune import prune
@@ -122,8 +122,7 @@ def from_graph_def(message: graph_pb2.GraphDef) -> Program:
     except (ValueError, TypeError, KeyError) as error:
         raise errors.InvalidArgumentError(None, None, f"The graph is malformed: {error}") from None
     operations = graph.get_operations()
-    for op in operations:
-        op._frames = []  # built here on behalf of a client: no line of its program
+    forget_origins(graph)
     arguments = sorted((o for o in operations if o.type == "_Arg"), key=_index)
     results = sorted((o for o in operations if o.type == "_Retval"), key=_index)
     ends = {*arguments, *results}

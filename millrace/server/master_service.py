@@ -12,7 +12,7 @@ from millrace.core import errors
 from millrace.core.config import ConfigProto, RunMetadata
 from millrace.core.tensor_proto import make_ndarray, make_tensor_proto
 from millrace.graph.graph import Graph
-from millrace.graph.import_graph_def import extend_graph
+from millrace.graph.import_graph_def import extend_graph, forget_origins
 from millrace.graph.operation import Operation
 from millrace.graph.tensor import Tensor
 from millrace.rpc import messages
@@ -295,5 +295,4 @@ def add_to_graph(graph: Graph, graph_def: Any) -> None:
         extend_graph(graph, graph_def)
     except (ValueError, TypeError, KeyError) as error:
         raise errors.InvalidArgumentError(None, None, str(error)) from None
-    for op in graph.get_operations()[first:]:
-        op._frames = []  # The client built it elsewhere.
+    forget_origins(graph, first)
