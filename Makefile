@@ -55,7 +55,7 @@ bench: $(STAMP)
 	exit $$status
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build *.egg-info
+	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Prints an interpreter that is new enough and can make a venv with pip, or fails. An entry on PATH
