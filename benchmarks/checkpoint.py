@@ -88,16 +88,21 @@ class Cluster:
             process.stdout.close()
 
 
-def dd(folder: pathlib.Path, mebibytes: int, fsync: bool, source: pathlib.Path) -> float:
-    """The seconds in which `dd` copies a file of random bytes, which is in memory."""
-    target = folder / "dd"
+def dd(
+    folder: pathlib.Path, mebibytes: int, fsync: bool, source: pathlib.Path, number: int
+) -> float:
+    """The seconds in which `dd` copies a file of random bytes, which is in memory.
+
+    As with a Saver, the file before it goes when the new one is there.
+    """
+    target = folder / f"dd-{number}"
     command = ["dd", f"if={source}", f"of={target}", "bs=1M", f"count={mebibytes}"]
     start = time.perf_counter()
     subprocess.run(
         [*command, *(["conv=fsync"] if fsync else [])], check=True, stderr=subprocess.DEVNULL
     )
     seconds = time.perf_counter() - start
-    target.unlink()
+    (folder / f"dd-{number - 1}").unlink(missing_ok=True)
     return seconds
 
 
@@ -115,7 +120,7 @@ def measure(
             for _ in range(mebibytes):
                 file.write(os.urandom(1 << 20))
         for number in range(rounds + 1):
-            taken = {"dd write": dd(folder, mebibytes, fsync, source)}
+            taken = {"dd write": dd(folder, mebibytes, fsync, source, number)}
             for library, cluster in clusters.items():
                 own = folder / library
                 own.mkdir(exist_ok=True)
@@ -126,6 +131,8 @@ def measure(
                     found.setdefault(name, []).append(seconds)
     finally:
         source.unlink(missing_ok=True)
+        for left in folder.glob("dd-*"):
+            left.unlink()
         for cluster in clusters.values():
             cluster.close()
         for library in clusters:

@@ -65,8 +65,8 @@ class AtomicFile:
                 # A stream without a buffer of its own may take a part only.
                 taken = self._stream.write(piece)
                 size = len(piece) if taken is None else taken
-                if size == _PIECE_BYTES:
-                    # Else the system lets much pile up, and then makes the writer wait for it.
+                if self._lasting and size == _PIECE_BYTES:
+                    # Else all of it is left for the end, when the disk is waited for.
                     self._files.start_sync(self._stream, self.size, size)
                 done += size
                 self.size += size
