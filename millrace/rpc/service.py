@@ -206,7 +206,7 @@ class RpcServer:
 _call = threading.local()
 
 
-def on_abandoned(callback: Callable[[], None]) -> None:
+def on_abandoned(callback: Callable[[], Any]) -> None:
     """Calls `callback` if the client of the call that this thread serves goes away.
 
     It is also called when the call is over, in either way, and at once when the client is gone

@@ -43,7 +43,6 @@ from millrace.server.worker import (
     RegisteredGraph,
     Worker,
     WorkerSession,
-    as_op_error,
     cause_of,
 )
 
@@ -687,14 +686,23 @@ class MasterSession:
             execution.provide(run.feeds.pop(tensor), value)
         stages = [plan.result_stages[run.fetches[t]] for t in fetches]
         stages += [plan.target_stages[run.targets[op]] for op in targets]
+        answered = threading.Event()
+
+        def abandon() -> None:
+            if not answered.is_set():  # else the client may come back for more
+                self._cancel(run.number, "The client of the step is gone.")
+
+        on_abandoned(abandon)
         try:
             execution.wait(stages)
         except Exception as error:
-            run.gathering.fail(as_op_error(error))
+            run.gathering.fail(cause_of(error, execution.step))
             self._abandon(run.prepared, run.number, run.gathering)
             self._finish_partial(run)
             assert run.gathering.error is not None
             raise run.gathering.error from None
+        finally:
+            answered.set()
         results = [execution.values[plan.result_slots[run.fetches[t]]] for t in fetches]
         if execution.finished:
             run.gathering.wait(time.monotonic() + _FAREWELL_SECONDS, None)

@@ -8,6 +8,7 @@ import pytest
 
 import millrace as tf
 from millrace.rpc.service import Connection
+from millrace.runtime.executor import Execution
 
 PS, WORKER, OTHER = "/job:ps/task:0", "/job:worker/task:0", "/job:worker/task:1"
 
@@ -116,6 +117,30 @@ def test_a_client_that_is_gone_leaves_no_step_behind(any_cluster, until, backgro
     waiting = background(lambda: sess.run(value))
     wait_until_blocked(until, *any_cluster.servers.values())
     sess._backend._connection.close()  # as when its process is killed
+    with pytest.raises(tf.errors.OpError):
+        waiting.result()
+    until(lambda: not any_cluster.busy())
+
+
+def test_a_client_that_is_gone_leaves_no_partial_run_behind(
+    any_cluster, until, background, monkeypatch
+):
+    value, _ = blocked_ops()
+    x = tf.placeholder(tf.float32, [])
+    total, early = value + x, x + 1.0
+    sess = tf.Session(any_cluster.target("worker", remote=True))
+    run = sess.partial_run_setup([early, total], [x])
+    assert sess.partial_run(run, early, {x: 1.0}) == 2.0
+    waits, wait = threading.Event(), Execution.wait
+
+    def noted(execution, stages=None):
+        waits.set()
+        return wait(execution, stages)
+
+    monkeypatch.setattr(Execution, "wait", noted)
+    waiting = background(lambda: sess.partial_run(run, total))
+    assert waits.wait(20)
+    sess._backend._connection.close()
     with pytest.raises(tf.errors.OpError):
         waiting.result()
     until(lambda: not any_cluster.busy())
