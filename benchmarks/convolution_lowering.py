@@ -111,6 +111,10 @@ def xla_candidates() -> dict[str, dict[str, Callable[[], None]]]:
     def channels_first(x: Any, w: Any) -> Any:
         return jnp.moveaxis(conv.convolve(jnp.moveaxis(x, 3, 1), w, five, True), 1, 3)
 
+    def input_in_width(w: Any, grad: Any) -> Any:
+        backwards = jnp.swapaxes(w[::-1, ::-1], 2, 3)
+        return conv._with_batch_in_width(grad, backwards, [(2, 2), (2, 2)], [1, 1])
+
     def input_as_given(w: Any, grad: Any) -> Any:
         return as_given(grad, jnp.swapaxes(w[::-1, ::-1], 2, 3))
 
@@ -192,8 +196,8 @@ def xla_candidates() -> dict[str, dict[str, Callable[[], None]]]:
             "transposed to NCHW": compiled(channels_first, "pooled1", "filter2"),
         },
         "conv 2 by input": {
-            "* batch in the width": compiled(input_gradient, "filter2", "layer2"),
-            "convolution": compiled(input_as_given, "filter2", "layer2"),
+            "* convolution": compiled(input_gradient, "filter2", "layer2"),
+            "batch in the width": compiled(input_in_width, "filter2", "layer2"),
             "convolution, Eigen": compiled(input_as_given, "filter2", "layer2", options=eigen),
             "patches and matmul": compiled(input_by_patches, "filter2", "layer2"),
         },

@@ -21,6 +21,8 @@ __all__: list[str] = []
 FILTER_GRADIENT_TERMS = 2048
 #: How many multiplications make a convolution worth two transpositions (`_worth_all_cores`).
 WORTH_ALL_CORES = 2**27
+#: And how many there must be for each number that is copied.
+WORTH_A_COPY = 1024
 #: Rows of an image as wide as this keep all cores busy by themselves.
 WIDE_ENOUGH = 128
 
@@ -100,15 +102,16 @@ def _worth_all_cores(x: Any, filters: Any, windows: Sequence[Window]) -> bool:
     """
     if not _is_shared_by_columns(x, windows):
         return False
-    batch, height, width, channels = x.shape
+    batch, _, width, channels = x.shape
     outputs = filters.shape[3]
     if filters.shape[2] != channels or any(w.stride != 1 for w in windows):
         return False
     # XLA makes a 1 x 1 convolution a matrix product, and gives few channels to another library.
     if all(w.size == 1 for w in windows) or max(channels, outputs) <= 16 or channels < 8:
         return False
-    work = batch * height * width * windows[0].size * windows[1].size * channels * outputs
-    return batch > 1 and width < WIDE_ENOUGH and work >= WORTH_ALL_CORES
+    for_each = windows[0].size * windows[1].size * outputs
+    enough = for_each >= WORTH_A_COPY and x.size * for_each >= WORTH_ALL_CORES
+    return enough and batch > 1 and width < WIDE_ENOUGH
 
 
 def _with_batch_in_width(

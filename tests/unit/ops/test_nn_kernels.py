@@ -143,6 +143,7 @@ SHARED_BY_ALL_CORES = [
 @pytest.mark.parametrize("case", SHARED_BY_ALL_CORES, ids=str)
 def test_a_batch_laid_into_the_width_gives_what_the_images_give_one_by_one(case, monkeypatch):
     monkeypatch.setattr(convolution_kernels, "WORTH_ALL_CORES", 0)
+    monkeypatch.setattr(convolution_kernels, "WORTH_A_COPY", 0)
     monkeypatch.setattr(convolution_kernels, "FILTER_GRADIENT_TERMS", 60)
     height, width, sizes, dilations, stride, padding = case
     steps = [
