@@ -17,13 +17,8 @@ _OPTIMIZERS = ("gradient_descent", "momentum", "adagrad", "adam", "rmsprop", "ft
 _OTHER_OPTIMIZERS = ("nesterov_momentum", "centered_rmsprop", "adadelta", "proximal_adagrad")
 CASES = {
     "training.py": [
-        *(
-            f"{model}_{optimizer}_{kind}"
-            for optimizer in _OPTIMIZERS
-            for kind in ("ref", "resource")
-            for model in ("mlp", "embedding")
-        ),
-        *(f"embedding_{optimizer}_ref" for optimizer in _OTHER_OPTIMIZERS),
+        *(f"mlp_{name}_{kind}" for name in _OPTIMIZERS for kind in ("ref", "resource")),
+        *(f"embedding_{name}" for name in (*_OPTIMIZERS, *_OTHER_OPTIMIZERS)),
         *(
             "linear_model_of_seed_003 softmax_model_of_seed_002 convolutional_network "
             "recurrent_network"
