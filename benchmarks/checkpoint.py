@@ -28,6 +28,8 @@ from rich.table import Table
 HERE = pathlib.Path(__file__).parent
 GOAL = 0.5
 PS_TASKS = 2
+#: Two ways in which `dd` writes; see `dd`.
+DDS = ("dd, removed at once", "dd, kept like a checkpoint")
 
 
 class Cluster:
@@ -89,11 +91,12 @@ class Cluster:
 
 
 def dd(
-    folder: pathlib.Path, mebibytes: int, fsync: bool, source: pathlib.Path, number: int
+    folder: pathlib.Path, mebibytes: int, fsync: bool, source: pathlib.Path, number: int, keep: bool
 ) -> float:
     """The seconds in which `dd` copies a file of random bytes, which is in memory.
 
-    As with a Saver, the file before it goes when the new one is there.
+    With `keep`, the file before it goes when the new one is there, as with a Saver: then the
+    system cannot use its memory again. Without, the file is removed at once.
     """
     target = folder / f"dd-{number}"
     command = ["dd", f"if={source}", f"of={target}", "bs=1M", f"count={mebibytes}"]
@@ -102,7 +105,7 @@ def dd(
         [*command, *(["conv=fsync"] if fsync else [])], check=True, stderr=subprocess.DEVNULL
     )
     seconds = time.perf_counter() - start
-    (folder / f"dd-{number - 1}").unlink(missing_ok=True)
+    (folder / f"dd-{number - 1}" if keep else target).unlink(missing_ok=True)
     return seconds
 
 
@@ -120,7 +123,12 @@ def measure(
             for _ in range(mebibytes):
                 file.write(os.urandom(1 << 20))
         for number in range(rounds + 1):
-            taken = {"dd write": dd(folder, mebibytes, fsync, source, number)}
+            taken = {
+                "dd, removed at once": dd(folder, mebibytes, fsync, source, -1, keep=False),
+                "dd, kept like a checkpoint": dd(
+                    folder, mebibytes, fsync, source, number, keep=True
+                ),
+            }
             for library, cluster in clusters.items():
                 own = folder / library
                 own.mkdir(exist_ok=True)
@@ -155,7 +163,7 @@ def main() -> int:
     slow = []
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         for fsync in (False, True):
-            table = Table("", "seconds (median)", "MiB/s", "of dd's rate, round by round (median)")
+            table = Table("", "seconds (median)", "MiB/s", *(f"rate to {dd}" for dd in DDS))
             table.title = f"{arguments.mebibytes} MiB from {PS_TASKS} ps tasks, " + (
                 "waiting for the disk" if fsync else "not waiting for the disk"
             )
@@ -167,13 +175,21 @@ def main() -> int:
                 arguments.tensorflow,
             )
             for name, seconds in times.items():
-                ratios = [a / b for a, b in zip(times["dd write"], seconds, strict=True)]
-                ratio, middle = statistics.median(ratios), statistics.median(seconds)
+                middle = statistics.median(seconds)
+                ratios = [
+                    statistics.median(a / b for a, b in zip(times[each], seconds, strict=True))
+                    for each in DDS
+                ]
                 table.add_row(
-                    name, f"{middle:.2f}", f"{arguments.mebibytes / middle:.0f}", f"{ratio:.2f}"
+                    name,
+                    f"{middle:.2f}",
+                    f"{arguments.mebibytes / middle:.0f}",
+                    *(f"{ratio:.2f}" for ratio in ratios),
                 )
-                if name.startswith("millrace") and ratio < GOAL:
-                    slow.append(f"{name} ({'with' if fsync else 'without'} fsync): {ratio:.2f}")
+                # The goal is held against the faster kind of dd.
+                if name.startswith("millrace") and min(ratios) < GOAL:
+                    kind = "with" if fsync else "without"
+                    slow.append(f"{name} ({kind} fsync): {min(ratios):.2f}")
             console.print(table)
     if slow:
         console.print(f"Below {GOAL} of dd's rate: {', '.join(slow)}")
