@@ -27,6 +27,7 @@ from millrace.rpc.service import Connection
 
 SUMMARY = "start parameter servers and workers on this machine, and watch them"
 INTERRUPTED = 130
+TERMINATED = 143
 USAGE_ERROR = 2
 _POLL_SECONDS = 0.2
 _PLAIN_SECONDS = 10.0
@@ -84,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
     job = Job([TaskProcess(t, folder) for t in tasks], arguments.max_restarts, last_step_of(given))
     with _watching(job, arguments.json, folder) as show:
         code = job.run(show)
-    if code not in (0, INTERRUPTED):
+    if code not in (0, INTERRUPTED, TERMINATED):
         _explain_failure(job)
     return code
 
@@ -132,6 +133,14 @@ def _print_commands(
     return 0
 
 
+class _Terminated(Exception):
+    """SIGTERM has arrived."""
+
+
+def _terminate(number: int, frame: Any) -> None:
+    raise _Terminated
+
+
 class Job:
     """All processes of a job, and what is known of its progress."""
 
@@ -154,6 +163,7 @@ class Job:
     def run(self, show: Any) -> int:
         """Starts everything, waits for the workers, stops the rest; the exit code."""
         asker = threading.Thread(target=self._ask_for_step, daemon=True)
+        signal.signal(signal.SIGTERM, _terminate)
         try:
             for process in self.processes:
                 process.start()
@@ -171,14 +181,14 @@ class Job:
             return code if code > 0 else 128 - code
         except KeyboardInterrupt:
             return INTERRUPTED
+        except _Terminated:
+            return TERMINATED
         finally:
             # A second Ctrl-C must not leave processes behind.
-            with contextlib.suppress(ValueError):
-                signal.signal(signal.SIGINT, signal.SIG_IGN)
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, signal.SIG_IGN)
             self._over.set()
-            stop_all(self.processes)
-            with contextlib.suppress(ValueError):
-                signal.signal(signal.SIGINT, signal.default_int_handler)
+            stop_all([p for p in self.processes if p.started])
 
     def _restart_the_dead(self) -> None:
         for process in self.processes:

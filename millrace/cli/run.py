@@ -13,6 +13,7 @@ import types
 from pathlib import Path
 from typing import Any
 
+from millrace.cli.task_process import end_with_launcher
 from millrace.compat import numpy1, python2, tensorflow_import
 
 SUMMARY = "run a program that says `import tensorflow`, unchanged"
@@ -34,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs the script as if it were the program."""
+    end_with_launcher()
     path = Path(arguments.script)
     if not path.is_file():
         print(f"millrace run: there is no file {path}", file=sys.stderr)

@@ -9,6 +9,7 @@ import signal
 import sys
 from typing import Any
 
+from millrace.cli.task_process import end_with_launcher
 from millrace.core import errors
 from millrace.server.server import Server
 
@@ -31,6 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Serves until it is stopped: by Ctrl-C, SIGTERM, or `millrace stop`."""
+    end_with_launcher()
     try:
         cluster, job, task = _place(arguments)
         server = Server(cluster, job, task, protocol=arguments.protocol)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import IO
@@ -13,6 +15,19 @@ from typing import IO
 from millrace.cli.job import Task
 
 _TAIL_BYTES = 4096
+#: Set for the processes of a job to the process id of their launcher.
+_LAUNCHER = "MILLRACE_LAUNCHER"
+_PR_SET_PDEATHSIG = 1
+
+
+def end_with_launcher() -> None:
+    """Lets this process end when the launcher that started it does, even if that is killed."""
+    launcher = os.environ.pop(_LAUNCHER, "")
+    if not launcher or not sys.platform.startswith("linux"):
+        return
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != int(launcher):
+        raise SystemExit("the launcher of this task is gone")  # before we could ask to be told
 
 
 class TaskProcess:
@@ -36,9 +51,14 @@ class TaskProcess:
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,
-            env={**os.environ, **self.task.environment},
+            env={**os.environ, **self.task.environment, _LAUNCHER: str(os.getpid())},
             start_new_session=True,
         )
+
+    @property
+    def started(self) -> bool:
+        """Whether it was started."""
+        return self._process is not None
 
     @property
     def code(self) -> int | None:

@@ -27,7 +27,7 @@ def list_local_devices(session_config: Any = None) -> list[LocalDevice]:
                 # Without job and task: they belong to a cluster, not to the machine.
                 "/device:" + device.name.rpartition("/device:")[2],
                 device.device_type,
-                device.memory_limit_bytes,
+                device.memory_limit,
                 device.incarnation,
             )
             for device in backend.list_devices()

@@ -138,9 +138,8 @@ class TensorFlowFinder(importlib.abc.MetaPathFinder):
 
 def _module_for(fullname: str) -> types.ModuleType | None:
     rest = fullname[len(NAME) :]
-    if rest in ("", ".compat.v1", ".compat.v1.compat.v1"):
-        return importlib.import_module("millrace")
-    rest = rest.removeprefix(".compat.v1")
+    if rest != ".compat.v1":  # that is a module of its own, the others are those without it
+        rest = rest.removeprefix(".compat.v1")
     try:
         return importlib.import_module(f"millrace{rest}")
     except ImportError as error:

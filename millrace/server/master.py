@@ -612,7 +612,7 @@ class MasterSession:
             try:
                 self._master.peers.post(remote.address, message)
             except errors.OpError as error:
-                gathering.answer(remote.address, None, error)
+                gathering.answer(remote.address, None, _naming(error, remote.part.task))
         return gathering
 
     def _abandon(self, prepared: PreparedStep, number: int, gathering: _Gathering) -> None:
@@ -832,6 +832,13 @@ def _from_task(task: str, error: errors.OpError) -> errors.OpError:
     same: Any = type(error)
     named: errors.OpError = same(error.node_def, error.op, f"From {task}:\n{error.message}")
     return named
+
+
+def _naming(error: errors.OpError, task: str) -> errors.OpError:
+    """The error, with the task that it is about."""
+    if task in error.message:
+        return error
+    return errors.error_from_code(error.error_code, f"{task}: {error.message}")
 
 
 def _add_remote_stats(run_metadata: Any, answers: Any) -> None:

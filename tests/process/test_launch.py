@@ -10,6 +10,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 TRAINER = """
 import os, sys
 import tensorflow as tf
@@ -43,6 +45,7 @@ def main(_):
     hooks = [tf.train.StopAtStepHook(last_step=FLAGS.train_steps)]
     with tf.train.MonitoredTrainingSession(server.target, FLAGS.task_index == 0,
                                            hooks=hooks) as session:
+        print("session is open")
         while not session.should_stop():
             session.run(train)
     print("worker is done")
@@ -107,7 +110,10 @@ def test_a_task_that_fails_is_restarted_if_that_is_allowed(tmp_path: Path) -> No
     assert last["tasks"]["worker-1"]["restarts"] == 1
 
 
-def test_ctrl_c_stops_everything(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)]
+)
+def test_nothing_outlives_the_launcher(tmp_path: Path, number: int, code: int) -> None:
     job = subprocess.Popen(
         command(tmp_path, "--trouble=endless"),
         cwd=tmp_path,
@@ -119,9 +125,16 @@ def test_ctrl_c_stops_everything(tmp_path: Path) -> None:
     deadline = time.monotonic() + 120
     while len(processes_in(tmp_path)) < 4 and time.monotonic() < deadline:
         time.sleep(0.1)
-    job.send_signal(signal.SIGINT)
+    log = tmp_path / "logs/worker-1.log"
+    while not log.exists() or "session is open" not in log.read_text():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    job.send_signal(number)
     output, _ = job.communicate(timeout=60)
-    assert job.returncode == 130, output
+    assert job.returncode == code, output
+    while processes_in(tmp_path) and time.monotonic() < deadline:
+        assert number == signal.SIGKILL
+        time.sleep(0.1)
     assert not processes_in(tmp_path)
 
 

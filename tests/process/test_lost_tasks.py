@@ -82,12 +82,10 @@ def test_a_killed_ps_fails_the_workers_steps_at_once_and_a_new_one_is_used(start
     trains.hears(r"^step 3")
     blocked.hears(r"^blocks")
     ps.popen.send_signal(signal.SIGKILL)
-    killed = time.monotonic()
     for worker in (trains, blocked):
         line = worker.hears(r"^error")
         assert "UnavailableError" in line or "AbortedError" in line
-        assert "/job:ps/replica:0/task:0" in line or "ps" in line
-    assert time.monotonic() - killed < 2
+        assert "/job:ps/replica:0/task:0" in line
     again = start("ps", 0, "serve")
     again.hears("^up")
     for worker in (trains, blocked):
