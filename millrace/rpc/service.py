@@ -290,12 +290,7 @@ class Stub:
         call = self._calls[method]
 
         def invoke(request: Any, timeout: float | None = None, wait_for_ready: bool = False) -> Any:
-            try:
-                return call(request, timeout=timeout, wait_for_ready=wait_for_ready)
-            except grpc.RpcError as error:
-                raise self._connection.error_of(error) from None
-            except ValueError as error:  # gRPC's answer to a closed channel
-                raise errors.CancelledError(None, None, str(error)) from None
+            return self._connection.call(call, request, timeout, wait_for_ready)
 
         return invoke
 
@@ -305,6 +300,7 @@ class Connection:
 
     def __init__(self, address: str) -> None:
         self.address = address
+        self._closed = False
         # Each connection is its own: otherwise one's backing off would delay another's start.
         options = (*_OPTIONS[:2], ("grpc.use_local_subchannel_pool", 1), *_RECONNECT)
         self.grpc_channel = grpc.insecure_channel(address, options=options)
@@ -331,11 +327,37 @@ class Connection:
 
     def _ask(self, method: str, question: bytes, timeout: float) -> bytes:
         call = self.grpc_channel.unary_unary(f"/{PEER}/{method}")
+        answer: bytes = self.call(call, question, timeout)
+        return answer
+
+    def call(
+        self,
+        method: Any,
+        request: Any,
+        timeout: float | None = None,
+        wait_for_ready: bool = False,
+    ) -> Any:
+        """Calls a method and waits for the answer.
+
+        Not with gRPC's own blocking call: a Ctrl-C during one leaves a lock of the connection
+        held, and every later call waits for it for ever.
+
+        Raises:
+          OpError: What the service raised, or what became of the connection.
+        """
         try:
-            answer: bytes = call(question, timeout=timeout)
-            return answer
+            answer = method.future(request, timeout=timeout, wait_for_ready=wait_for_ready)
+        except ValueError as error:  # gRPC's answer to a closed channel
+            raise errors.CancelledError(None, None, str(error)) from None
+        try:
+            return answer.result()
         except grpc.RpcError as error:
             raise self.error_of(error) from None
+        except grpc.FutureCancelledError:
+            raise errors.CancelledError(None, None, "The connection was closed here.") from None
+        except BaseException:
+            answer.cancel()
+            raise
 
     def open_stream(self, ticket: bytes, channel: GrpcChannel) -> None:
         """Makes `channel` one end of a stream to the server."""
@@ -367,6 +389,8 @@ class Connection:
         """A gRPC failure as TensorFlow's exception."""
         code = error.code().value[0]
         details = error.details() or ""
+        if code == errors.CANCELLED and self._closed:
+            return errors.CancelledError(None, None, "The connection was closed here.")
         if code == errors.CANCELLED and _SAID_BY_SERVICE[0] not in (
             error.trailing_metadata() or ()
         ):
@@ -377,5 +401,6 @@ class Connection:
         return errors.error_from_code(code, details)
 
     def close(self) -> None:
-        """Closes the connection; calls that are under way fail."""
+        """Closes the connection; calls that are under way are cancelled."""
+        self._closed = True
         self.grpc_channel.close()

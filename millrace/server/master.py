@@ -761,8 +761,9 @@ class MasterSession:
 
         for item in others:
             start_thread(tell, f"millrace tells {item[0]}", *item)
+        deadline = time.monotonic() + _CLOSE_SECONDS
         for _ in others:
-            told.acquire()
+            told.acquire(timeout=max(0.0, deadline - time.monotonic()))
 
     def _cancel(self, number: int, reason: str) -> None:
         """Ends a step, if it still runs."""
