@@ -30,7 +30,6 @@ from millrace.passes.prune import prune
 from millrace.platform import logging
 from millrace.rpc import messages
 from millrace.rpc.channel import start_thread
-from millrace.rpc.failed_node import explained
 from millrace.rpc.message import Kind, Message
 from millrace.rpc.service import on_abandoned, shorten
 from millrace.runtime import executor
@@ -38,9 +37,15 @@ from millrace.runtime.patience import Patience
 from millrace.runtime.plan import host_value
 from millrace.runtime.step import Step
 from millrace.runtime.step_stats import fill_metadata, fill_partition_graphs
+from millrace.server.distributed_step import (
+    Gathering,
+    PartialRun,
+    PreparedStep,
+    RemotePart,
+    check_can_be_computed,
+)
 from millrace.server.peers import Peers
 from millrace.server.worker import (
-    RegisteredGraph,
     Worker,
     WorkerSession,
     cause_of,
@@ -65,86 +70,6 @@ def task_of(device: str) -> str:
     return device.partition("/device:")[0]
 
 
-class RemotePart:
-    """A part of a step that another task runs."""
-
-    __slots__ = ("address", "graph", "part")
-
-    def __init__(self, part: Part, address: str, graph: int) -> None:
-        self.part = part
-        self.address = address
-        self.graph = graph
-
-
-class PreparedStep:
-    """A step, split and registered: ready to be run many times."""
-
-    def __init__(
-        self, local: Part, graph: RegisteredGraph, remote: list[RemotePart], fetches: int
-    ) -> None:
-        self.local = local
-        self.graph = graph
-        self.remote = remote
-        self.fetches = fetches
-
-
-class _Gathering:
-    """What a step's master has heard from the other tasks."""
-
-    def __init__(self, number: int, waiting: dict[str, str], graph: Graph) -> None:
-        self.number = number
-        self._graph = graph
-        #: Tasks that have not answered, by address.
-        self.waiting = waiting
-        self.answers: dict[str, Message] = {}
-        self.error: errors.OpError | None = None
-        self.condition = threading.Condition()
-        #: Called with the first error.
-        self.on_error: Callable[[errors.OpError], None] = lambda error: None
-
-    def explained(self, address: str, code: int, text: bytes) -> errors.OpError:
-        """What a task says of its failure: with its name, and where the failed op was built."""
-        task = self.waiting.get(address, address)
-        return explained(code, f"From {task}:\n{text.decode(errors='replace')}", self._graph)
-
-    def answer(self, address: str, message: Message | None, error: errors.OpError | None) -> None:
-        with self.condition:
-            if self.waiting.pop(address, None) is None:
-                return
-            if message is not None:
-                self.answers[address] = message
-            first = error is not None and self.error is None
-            if first:
-                self.error = error
-            self.condition.notify_all()
-        if first:
-            assert error is not None
-            self.on_error(error)
-
-    def fail(self, error: errors.OpError) -> bool:
-        """Notes the cause of the failure; False when another was there before."""
-        with self.condition:
-            if self.error is not None:
-                return False
-            self.error = error
-            return True
-
-    def wait(self, deadline: float | None, patience: Patience | None) -> bool:
-        """Waits for all answers or an error; False when the deadline has passed."""
-        with self.condition:
-            while self.waiting and (self.error is None or patience is None):
-                timeout = patience.seconds_left() if patience is not None else 1.0
-                if deadline is not None:
-                    left = deadline - time.monotonic()
-                    if left <= 0:
-                        return False
-                    timeout = min(timeout, left)
-                self.condition.wait(timeout)
-                if patience is not None and self.waiting:
-                    patience.tell(lambda: ", ".join(self.waiting.values()))
-        return True
-
-
 class Master:
     """All sessions of one task's master."""
 
@@ -162,7 +87,7 @@ class Master:
         self.devices = devices
         self.default_config = default_config
         self._lock = threading.RLock()  # see Worker
-        self._gatherings: dict[int, _Gathering] = {}
+        self._gatherings: dict[int, Gathering] = {}
         self.sessions: dict[str, MasterSession] = {}
         self._opening: set[MasterSession] = set()
         self._closed = False
@@ -240,9 +165,9 @@ class Master:
 
     # -- Answers ---------------------------------------------------------------------------
 
-    def gather(self, number: int, waiting: dict[str, str], graph: Graph) -> _Gathering:
+    def gather(self, number: int, waiting: dict[str, str], graph: Graph) -> Gathering:
         """Expects answers about a step."""
-        gathering = self._gatherings[number] = _Gathering(number, waiting, graph)
+        gathering = self._gatherings[number] = Gathering(number, waiting, graph)
         return gathering
 
     def forget(self, number: int) -> None:
@@ -595,7 +520,7 @@ class MasterSession:
 
     def _start_remote(
         self, prepared: PreparedStep, number: int, step: Step, values: Sequence[Any]
-    ) -> _Gathering:
+    ) -> Gathering:
         """Asks the other tasks to run their parts."""
         waiting = {r.address: r.part.task for r in prepared.remote}
         gathering = self._master.gather(number, waiting, self.graph)
@@ -615,7 +540,7 @@ class MasterSession:
                 gathering.answer(remote.address, None, _naming(error, remote.part.task))
         return gathering
 
-    def _abandon(self, prepared: PreparedStep, number: int, gathering: _Gathering) -> None:
+    def _abandon(self, prepared: PreparedStep, number: int, gathering: Gathering) -> None:
         """Tells the other tasks that the step has failed, and gives them a moment to stop."""
         error = gathering.error
         assert error is not None
@@ -663,11 +588,11 @@ class MasterSession:
         self._partial_runs.add(number)
         gathering = self._start_remote(prepared, number, step, [])
         execution = executor.Execution(prepared.graph.plan, step)
-        return _PartialRun(prepared, number, gathering, execution, (feeds, fetches, targets))
+        return PartialRun(prepared, number, gathering, execution, (feeds, fetches, targets))
 
     def partial_run(
         self,
-        run: _PartialRun,
+        run: PartialRun,
         fetches: Sequence[Tensor],
         targets: Sequence[Operation],
         values: dict[Tensor, Any],
@@ -680,7 +605,7 @@ class MasterSession:
                     tensor.op,
                     f"{tensor.name} was not a feed of partial_run_setup, or was fed before.",
                 )
-        _check_can_be_computed(fetches, targets, {*run.feeds} - {*values}, run.all_feeds)
+        check_can_be_computed(fetches, targets, {*run.feeds} - {*values}, run.all_feeds)
         execution, plan = run.execution, run.execution.plan
         for tensor, value in values.items():
             execution.provide(run.feeds.pop(tensor), value)
@@ -709,7 +634,7 @@ class MasterSession:
             self._finish_partial(run)
         return [host_value(value) for value in results]
 
-    def _finish_partial(self, run: _PartialRun) -> None:
+    def _finish_partial(self, run: PartialRun) -> None:
         self._partial_runs.discard(run.number)
         self._master.forget(run.number)
         self._end(run.number)
@@ -774,56 +699,6 @@ class MasterSession:
                 gathering.condition.notify_all()
         if self._worker.is_running(number):
             self._worker.cancel(number, error)
-
-
-class _PartialRun:
-    def __init__(
-        self,
-        prepared: PreparedStep,
-        number: int,
-        gathering: _Gathering,
-        execution: executor.Execution,
-        ends: tuple[Sequence[Tensor], Sequence[Tensor], Sequence[Operation]],
-    ) -> None:
-        feeds, fetches, targets = ends
-        self.prepared = prepared
-        self.number = number
-        self.gathering = gathering
-        self.execution = execution
-        local = prepared.local
-        position = {index: k for k, index in enumerate(local.arguments)}
-        self.feeds = {tensor: position[i] for i, tensor in enumerate(feeds)}
-        self.all_feeds = frozenset(feeds)
-        self.fetches = {tensor: i for i, tensor in enumerate(fetches)}
-        place = {index: k for k, index in enumerate(local.targets)}
-        self.targets = {op: place[i] for i, op in enumerate(targets)}
-
-
-def _check_can_be_computed(
-    fetches: Sequence[Tensor],
-    targets: Sequence[Operation],
-    unfed: set[Tensor],
-    all_feeds: frozenset[Tensor],
-) -> None:
-    """Raises when something wanted needs a tensor that a partial run has not been fed yet."""
-    seen: set[Operation] = set()
-    pending: list[Tensor | Operation] = [*fetches, *targets]
-    while pending:
-        found = pending.pop()
-        if isinstance(found, Tensor):
-            if found in unfed:
-                raise errors.InvalidArgumentError(
-                    None,
-                    found.op,
-                    f"Fetch {found.name} can't be computed from the feeds that have been fed so "
-                    "far.",
-                )
-            if found in all_feeds:
-                continue
-            found = found.op
-        if found not in seen:
-            seen.add(found)
-            pending.extend([*found.inputs, *found.control_inputs])
 
 
 def _from_task(task: str, error: errors.OpError) -> errors.OpError:

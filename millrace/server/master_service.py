@@ -16,7 +16,8 @@ from millrace.graph.import_graph_def import extend_graph, forget_origins
 from millrace.graph.operation import Operation
 from millrace.graph.tensor import Tensor
 from millrace.rpc import messages
-from millrace.server.master import Master, MasterSession, PreparedStep
+from millrace.server.distributed_step import PreparedStep
+from millrace.server.master import Master, MasterSession
 
 _MAX_CACHED_RUNS = 1024
 #: How the runtime names the node that failed, and how TensorFlow's clients find it in a message.

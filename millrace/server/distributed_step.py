@@ -1,0 +1,151 @@
+"""A step over several tasks, as its master sees it: its parts, and what was heard of them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from millrace.core import errors
+from millrace.graph.graph import Graph
+from millrace.graph.operation import Operation
+from millrace.graph.tensor import Tensor
+from millrace.passes.partition import Part
+from millrace.rpc.failed_node import explained
+from millrace.rpc.message import Message
+from millrace.runtime import executor
+from millrace.runtime.patience import Patience
+from millrace.server.worker import RegisteredGraph
+
+
+class RemotePart:
+    """A part of a step that another task runs."""
+
+    __slots__ = ("address", "graph", "part")
+
+    def __init__(self, part: Part, address: str, graph: int) -> None:
+        self.part = part
+        self.address = address
+        self.graph = graph
+
+
+class PreparedStep:
+    """A step, split and registered: ready to be run many times."""
+
+    def __init__(
+        self, local: Part, graph: RegisteredGraph, remote: list[RemotePart], fetches: int
+    ) -> None:
+        self.local = local
+        self.graph = graph
+        self.remote = remote
+        self.fetches = fetches
+
+
+class Gathering:
+    """What a step's master has heard from the other tasks."""
+
+    def __init__(self, number: int, waiting: dict[str, str], graph: Graph) -> None:
+        self.number = number
+        self._graph = graph
+        #: Tasks that have not answered, by address.
+        self.waiting = waiting
+        self.answers: dict[str, Message] = {}
+        self.error: errors.OpError | None = None
+        self.condition = threading.Condition()
+        #: Called with the first error.
+        self.on_error: Callable[[errors.OpError], None] = lambda error: None
+
+    def explained(self, address: str, code: int, text: bytes) -> errors.OpError:
+        """What a task says of its failure: with its name, and where the failed op was built."""
+        task = self.waiting.get(address, address)
+        return explained(code, f"From {task}:\n{text.decode(errors='replace')}", self._graph)
+
+    def answer(self, address: str, message: Message | None, error: errors.OpError | None) -> None:
+        """A task has answered, or will not any more; only its first answer counts."""
+        with self.condition:
+            if self.waiting.pop(address, None) is None:
+                return
+            if message is not None:
+                self.answers[address] = message
+            first = error is not None and self.error is None
+            if first:
+                self.error = error
+            self.condition.notify_all()
+        if first:
+            assert error is not None
+            self.on_error(error)
+
+    def fail(self, error: errors.OpError) -> bool:
+        """Notes the cause of the failure; False when another was there before."""
+        with self.condition:
+            if self.error is not None:
+                return False
+            self.error = error
+            return True
+
+    def wait(self, deadline: float | None, patience: Patience | None) -> bool:
+        """Waits for all answers or an error; False when the deadline has passed."""
+        with self.condition:
+            while self.waiting and (self.error is None or patience is None):
+                timeout = patience.seconds_left() if patience is not None else 1.0
+                if deadline is not None:
+                    left = deadline - time.monotonic()
+                    if left <= 0:
+                        return False
+                    timeout = min(timeout, left)
+                self.condition.wait(timeout)
+                if patience is not None and self.waiting:
+                    patience.tell(lambda: ", ".join(self.waiting.values()))
+        return True
+
+
+class PartialRun:
+    """A step whose feeds arrive in parts: where its ends are in this task's part."""
+
+    def __init__(
+        self,
+        prepared: PreparedStep,
+        number: int,
+        gathering: Gathering,
+        execution: executor.Execution,
+        ends: tuple[Sequence[Tensor], Sequence[Tensor], Sequence[Operation]],
+    ) -> None:
+        feeds, fetches, targets = ends
+        self.prepared = prepared
+        self.number = number
+        self.gathering = gathering
+        self.execution = execution
+        local = prepared.local
+        position = {index: k for k, index in enumerate(local.arguments)}
+        self.feeds = {tensor: position[i] for i, tensor in enumerate(feeds)}
+        self.all_feeds = frozenset(feeds)
+        self.fetches = {tensor: i for i, tensor in enumerate(fetches)}
+        place = {index: k for k, index in enumerate(local.targets)}
+        self.targets = {op: place[i] for i, op in enumerate(targets)}
+
+
+def check_can_be_computed(
+    fetches: Sequence[Tensor],
+    targets: Sequence[Operation],
+    unfed: set[Tensor],
+    all_feeds: frozenset[Tensor],
+) -> None:
+    """Raises when something wanted needs a tensor that a partial run has not been fed yet."""
+    seen: set[Operation] = set()
+    pending: list[Tensor | Operation] = [*fetches, *targets]
+    while pending:
+        found = pending.pop()
+        if isinstance(found, Tensor):
+            if found in unfed:
+                raise errors.InvalidArgumentError(
+                    None,
+                    found.op,
+                    f"Fetch {found.name} can't be computed from the feeds that have been fed so "
+                    "far.",
+                )
+            if found in all_feeds:
+                continue
+            found = found.op
+        if found not in seen:
+            seen.add(found)
+            pending.extend([*found.inputs, *found.control_inputs])
