@@ -1,13 +1,20 @@
-"""What all tests share: programs are compiled quickly rather than well, and once for all processes.
+"""What all tests share: calls that wait in the background, and how programs are compiled.
 
 Most of the time of the suite goes into XLA's compiler, and most of its programs are compiled for
-several tests. Speed is measured in benchmarks/, without any of this.
+several tests: so they are compiled quickly rather than well, and once for all processes. Speed is
+measured in benchmarks/, without any of this.
 """
 
 from __future__ import annotations
 
 import os
+import threading
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 _CACHE = Path(__file__).parents[1] / ".cache" / "xla"
 
@@ -18,3 +25,63 @@ os.environ.setdefault(
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(_CACHE))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
+
+SECONDS = 20.0
+
+
+class BackgroundCall:
+    """A call in a thread of its own; `result` waits for it and returns or raises its outcome."""
+
+    def __init__(self, call: Callable[[], Any]) -> None:
+        self._call = call
+        self._value: Any = None
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._value = self._call()
+        except BaseException as error:
+            self._error = error
+
+    @property
+    def is_running(self) -> bool:
+        return self._thread.is_alive()
+
+    def result(self) -> Any:
+        self._thread.join(SECONDS)
+        assert not self._thread.is_alive(), "the background call did not end"
+        if self._error is not None:
+            raise self._error
+        return self._value
+
+
+@pytest.fixture
+def background() -> Iterator[Callable[[Callable[[], Any]], BackgroundCall]]:
+    """Starts calls in threads, and fails the test if one of them does not end."""
+    calls: list[BackgroundCall] = []
+
+    def start(call: Callable[[], Any]) -> BackgroundCall:
+        calls.append(BackgroundCall(call))
+        return calls[-1]
+
+    yield start
+    for call in calls:
+        call._thread.join(SECONDS)
+    assert not any(call.is_running for call in calls), "a background call did not end"
+
+
+@pytest.fixture
+def until() -> Callable[..., None]:
+    """Waits, with a deadline, until a condition holds."""
+
+    def wait(
+        condition: Callable[[], Any], what: str = "the condition did not come to hold"
+    ) -> None:
+        deadline = time.monotonic() + SECONDS
+        while not condition():
+            assert time.monotonic() < deadline, what
+            time.sleep(0.002)
+
+    return wait

@@ -6,7 +6,6 @@ stopped, none of its threads is left.
 
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,18 +13,6 @@ import pytest
 
 import millrace as tf
 from millrace.server.peers import Peers
-
-SECONDS = 20.0
-
-
-def wait_until(
-    condition: Callable[[], Any], what: str = "the condition did not come to hold"
-) -> None:
-    """Waits, with a deadline, until a condition holds."""
-    deadline = time.monotonic() + SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.002)
 
 
 def free_ports(count: int) -> list[int]:
@@ -35,34 +22,6 @@ def free_ports(count: int) -> list[int]:
     for s in sockets:
         s.close()
     return ports
-
-
-class Background:
-    """A call in a thread; `result` waits for it and returns or raises its outcome."""
-
-    def __init__(self, call: Callable[[], Any]) -> None:
-        self._call = call
-        self._outcome: Any = None
-        self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        try:
-            self._outcome = self._call()
-        except BaseException as error:
-            self._error = error
-
-    @property
-    def is_running(self) -> bool:
-        return self._thread.is_alive()
-
-    def result(self) -> Any:
-        self._thread.join(SECONDS)
-        assert not self._thread.is_alive(), "the call did not end"
-        if self._error is not None:
-            raise self._error
-        return self._outcome
 
 
 class Cluster:
@@ -119,30 +78,9 @@ def graph() -> Iterator[tf.Graph]:
 
 
 @pytest.fixture
-def until() -> Callable[..., None]:
-    """`wait_until`."""
-    return wait_until
-
-
-@pytest.fixture
 def free_port() -> int:
     """A port that nobody has at the moment."""
     return free_ports(1)[0]
-
-
-@pytest.fixture
-def background() -> Iterator[Callable[[Callable[[], Any]], Background]]:
-    """Starts calls in threads, and fails the test if one of them does not end."""
-    calls: list[Background] = []
-
-    def start(call: Callable[[], Any]) -> Background:
-        calls.append(Background(call))
-        return calls[-1]
-
-    yield start
-    for call in calls:
-        call._thread.join(SECONDS)
-    assert not any(call.is_running for call in calls), "a background call did not end"
 
 
 class _Nobody(dict[str, Any]):
@@ -153,7 +91,7 @@ class _Nobody(dict[str, Any]):
 
 
 @pytest.fixture
-def make_cluster(monkeypatch: Any) -> Iterator[Callable[..., Cluster]]:
+def make_cluster(monkeypatch: Any, until: Any) -> Iterator[Callable[..., Cluster]]:
     """Starts clusters; stops them and looks for what is left."""
     before = {t for t in threading.enumerate() if t.name.startswith("millrace")}
     made: list[Cluster] = []
@@ -167,7 +105,7 @@ def make_cluster(monkeypatch: Any) -> Iterator[Callable[..., Cluster]]:
     yield make
     for cluster in made:
         try:
-            wait_until(lambda busy=cluster.busy: not busy())
+            until(lambda busy=cluster.busy: not busy())
         except AssertionError:
             raise AssertionError(f"servers are not idle: {cluster.busy()}") from None
         finally:
@@ -181,7 +119,7 @@ def make_cluster(monkeypatch: Any) -> Iterator[Callable[..., Cluster]]:
         ]
 
     try:
-        wait_until(lambda: not left())
+        until(lambda: not left())
     except AssertionError:
         raise AssertionError(f"threads are left: {left()}") from None
 
