@@ -11,7 +11,7 @@ from millrace.platform.version import __version__
 SUMMARY = "print versions and the devices that operations can run on"
 
 # What a wrong answer or a slow step may depend on.
-_PACKAGES = ("jax", "jaxlib", "numpy", "protobuf", "grpcio", "pyzmq", "tensorboard")
+_PACKAGES = ("jax", "jaxlib", "numpy", "protobuf", "grpcio", "tensorboard")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

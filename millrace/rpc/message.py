@@ -32,7 +32,6 @@ MAX_BLOCK_BYTES = 1 << 40
 class Kind(enum.IntEnum):
     """What a message is for."""
 
-    HELLO = 1  # who I am; the first message each way
     RUN = 2  # run your part of this step; tensors: what is fed
     TENSORS = 3  # values for your part of this step
     DONE = 4  # my part is over; tensors: what was fetched of it

@@ -27,8 +27,6 @@ from millrace.runtime.step import SessionState, Step
 _MAX_IDLE_SESSIONS = 1024
 #: Sends a message to the task at an address.
 Post = Callable[[str, Message], None]
-#: What a part's end is told to: results, or the error.
-OnDone = Callable[[list[Any], errors.OpError | None], None]
 
 
 class WorkerSession:

@@ -335,7 +335,7 @@ def test_the_peer_service_and_the_fast_socket_shrug_off_noise(trained):
             b"".join(
                 bytes(p) for p in encode(Message(kind, draw.getrandbits(62), 5, b"x", [np.ones(3)]))
             )
-            for kind in (Kind.RUN, Kind.TENSORS, Kind.DONE, Kind.CANCEL, Kind.PING, Kind.HELLO)
+            for kind in (Kind.RUN, Kind.TENSORS, Kind.DONE, Kind.CANCEL, Kind.PING)
         ]
         for i in range(400):
             me = {

@@ -75,7 +75,7 @@ def test_a_ping_is_answered(two, until):
 def test_a_message_that_nobody_can_use_does_no_harm(two, until):
     (a, _), (_, at_b) = two
     channel = a.channel(at_b)
-    for kind in (Kind.DONE, Kind.CANCEL, Kind.PONG, Kind.HELLO):
+    for kind in (Kind.DONE, Kind.CANCEL, Kind.PONG):
         channel.send(Message(kind, 99, 1, b"about nothing"))
     channel.send(Message(Kind.RUN, 98, 12345))  # answered: no such graph
     channel.send(Message(Kind.PING))
