@@ -46,6 +46,11 @@ class Deferred:
         """Whether it is set."""
         return self._outcome is not None
 
+    @property
+    def failed(self) -> bool | None:
+        """Whether it is set to an error; None while it is not set."""
+        return None if self._outcome is None else self._outcome[1] is not None
+
     def result(self) -> Any:
         """The value, or raises the error. Must be done."""
         assert self._outcome is not None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -22,6 +23,7 @@ from millrace.runtime.mailbox import Mailbox
 from millrace.runtime.plan import Plan
 from millrace.runtime.resources import ResourceStore, VariableSlot
 from millrace.runtime.step import SessionState, Step
+from millrace.server.transfer_log import TransferLog
 
 #: Sessions that have registered nothing yet; when there are more, the oldest is forgotten.
 _MAX_IDLE_SESSIONS = 1024
@@ -56,6 +58,7 @@ class RegisteredGraph:
       plan: The plan.
       nodes: The nodes that the plan was made of.
       peers: Addresses of the tasks that it exchanges values with.
+      received: The names of the tensors that each receive gets, by its key.
     """
 
     def __init__(self, number: int, session: WorkerSession, program: Program, late: bool) -> None:
@@ -64,7 +67,11 @@ class RegisteredGraph:
         self.nodes = list(program.nodes)
         self.arguments = list(program.arguments)
         tasks = {n.attrs["to"].decode() for n in program.nodes if n.definition is SEND}
-        tasks |= {n.attrs["source"].decode() for n in program.nodes if n.definition is RECEIVE}
+        receives = [n for n in program.nodes if n.definition is RECEIVE]
+        tasks |= {n.attrs["source"].decode() for n in receives}
+        self.received = {
+            n.attrs["key"]: [name.decode() for name in n.attrs["names"]] for n in receives
+        }
         self.peers = {session.addresses[task] for task in tasks}
         self.plan = Plan(program, late_arguments=late)
         #: Whether it ran before: the first run compiles, which takes long.
@@ -74,11 +81,12 @@ class RegisteredGraph:
 class _Exchange:
     """How a part's sends and receives reach the other tasks."""
 
-    __slots__ = ("_number", "_session", "_worker")
+    __slots__ = ("_graph", "_number", "_session", "_worker")
 
-    def __init__(self, worker: Worker, session: WorkerSession, number: int) -> None:
+    def __init__(self, worker: Worker, graph: RegisteredGraph, number: int) -> None:
         self._worker = worker
-        self._session = session
+        self._graph = graph
+        self._session = graph.session
         self._number = number
 
     def send(self, to: str, key: int, tensors: list[Any]) -> None:
@@ -86,7 +94,23 @@ class _Exchange:
         self._worker.post(self._session.addresses[to], message)
 
     def receive(self, source: str, key: int) -> list[Any] | Deferred:
-        return self._worker.mailbox.take(self._number, key, f"values from {source}")
+        found = self._worker.mailbox.take(self._number, key, f"values from {source}")
+        if self._worker.transfers.enabled:
+            self._note(source, key, found)
+        return found
+
+    def _note(self, source: str, key: int, found: list[Any] | Deferred) -> None:
+        start, log = time.time_ns(), self._worker.transfers
+        names, number, to = self._graph.received.get(key, ()), self._number, self._worker.task
+        if not isinstance(found, Deferred):
+            log.note(number, names, source, to, found, start)
+            return
+
+        def arrived(deferred: Deferred) -> None:
+            if deferred.failed is False:
+                log.note(number, names, source, to, deferred.result(), start)
+
+        found.add_callback(arrived)
 
 
 class _Running:
@@ -111,6 +135,8 @@ class Worker:
         self.post = post
         self.resources = ResourceStore()
         self.mailbox = Mailbox()
+        #: What arrived in the last steps, when somebody has asked for a log.
+        self.transfers = TransferLog()
         self._threads = threads
         # A session may be collected as garbage, and be closed then, while its thread is in here.
         self._lock = threading.RLock()
@@ -221,7 +247,7 @@ class Worker:
         ended = self.mailbox.error_of(number)
         if ended is not None:
             raise ended
-        step.exchange = _Exchange(self, graph.session, number)
+        step.exchange = _Exchange(self, graph, number)
         # When one op of the part fails, nobody sends what the others wait for.
         step.cancellation.register(lambda: self.mailbox.end(number, step.cancellation.error))
         with self._lock:

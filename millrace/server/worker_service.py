@@ -130,12 +130,34 @@ class WorkerService:
         return response
 
     def logging(self, request: Any) -> Any:
-        """TensorFlow's log of transfers: not kept here; ask for a trace of a step instead."""
-        return messages.LoggingResponse()
+        """Turns the log of what arrives here on or off, hands out steps of it, clears it."""
+        log = self._worker.transfers
+        if request.enable_rpc_logging:
+            log.enabled = True
+        if request.disable_rpc_logging or not (
+            # Masters of long ago asked with an empty request for an end of it.
+            request.enable_rpc_logging or request.fetch_step_id
+        ):
+            log.enabled = False
+        response = messages.LoggingResponse()
+        for step, stats in log.take(request.fetch_step_id).items():
+            response.step.add(step_id=step, step_stats=stats)
+        if request.clear:
+            log.clear()
+        return response
 
     def tracing(self, request: Any) -> Any:
-        """TensorFlow's profiler of a task: not kept here; ask for a trace of a step instead."""
-        return messages.TracingResponse()
+        """TensorFlow's tasks do not have it either.
+
+        Raises:
+          UnimplementedError: Always, as from TensorFlow's.
+        """
+        raise errors.UnimplementedError(
+            None,
+            None,
+            "Tracing: a task has no profiler that could be started from outside. Run a step with "
+            "RunOptions(trace_level=RunOptions.FULL_TRACE), or ask Logging for transfers.",
+        )
 
 
 def _number(handle: str) -> int:
