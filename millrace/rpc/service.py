@@ -8,7 +8,9 @@ TensorFlow's code.
 from __future__ import annotations
 
 import concurrent.futures
+import errno
 import re
+import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -184,8 +186,9 @@ class RpcServer:
           UnknownError: The port is taken, or the host is not one of this machine's.
         """
         try:
+            _refuse_taken(address)
             return int(self._server.add_insecure_port(address))
-        except RuntimeError as error:
+        except (RuntimeError, OSError) as error:
             raise errors.UnknownError(
                 None,
                 None,
@@ -201,6 +204,28 @@ class RpcServer:
     def stop(self, grace: float = 0.0) -> None:
         """Ends all calls and frees the port."""
         self._server.stop(grace).wait()
+
+
+def _refuse_taken(address: str) -> None:
+    """Fails if another process listens at an address.
+
+    gRPC is content with one of the addresses of a name: beside a process that has the port on
+    127.0.0.1, it would serve on ::1 alone, and be found by nobody.
+    """
+    host, _, port = address.rpartition(":")
+    if not port.isdigit() or int(port) == 0:
+        return
+    host = host.removeprefix("[").removesuffix("]")
+    for family, kind, number, _, place in socket.getaddrinfo(
+        host or None, int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    ):
+        try:
+            with socket.socket(family, kind, number) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind(place)
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                raise
 
 
 _call = threading.local()
