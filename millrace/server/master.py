@@ -416,8 +416,11 @@ class MasterSession:
             graph_def=to_graph_def(part.program),
             create_worker_session_called=True,
         )
-        stub = self._master.peers.connection(address).worker()
-        response = stub.register_graph(request, timeout=_REGISTER_SECONDS)
+        try:
+            stub = self._master.peers.connection(address).worker()
+            response = stub.register_graph(request, timeout=_REGISTER_SECONDS)
+        except errors.OpError as error:
+            raise _naming(error, part.task) from None
         return RemotePart(part, address, int(response.graph_handle))
 
     def _deregister(self, local: int | None, remote: list[RemotePart]) -> None:

@@ -144,6 +144,7 @@ class Worker:
         self._graphs: dict[int, RegisteredGraph] = {}
         self._running: dict[int, _Running] = {}
         self._local = threading.local()
+        self._stopped = False
         #: Steps that were run, and XLA programs that they called.
         self.steps = 0
         self.xla_calls = 0
@@ -157,6 +158,7 @@ class Worker:
         resources = ResourceStore() if isolated else self.resources
         session = WorkerSession(handle, master, addresses, resources)
         with self._lock:
+            self._check_serves()
             self._sessions[handle] = session
             idle = [s.handle for s in self._sessions.values() if not s.graphs]
         if len(idle) > _MAX_IDLE_SESSIONS:
@@ -171,6 +173,7 @@ class Worker:
         """
         found = self._sessions.get(handle)
         if found is None:
+            self._check_serves()
             raise errors.AbortedError(
                 None,
                 None,
@@ -207,6 +210,7 @@ class Worker:
         # of somebody else's by its old number.
         graph = RegisteredGraph(secrets.randbits(62), session, program, late)
         with self._lock:
+            self._check_serves()
             if self._sessions.get(session.handle) is not session:
                 raise errors.CancelledError(None, None, "Session has been closed.")
             self._graphs[graph.number] = graph
@@ -228,6 +232,7 @@ class Worker:
         """
         found = self._graphs.get(number)
         if found is None:
+            self._check_serves()
             raise errors.AbortedError(
                 None,
                 None,
@@ -251,6 +256,7 @@ class Worker:
         # When one op of the part fails, nobody sends what the others wait for.
         step.cancellation.register(lambda: self.mailbox.end(number, step.cancellation.error))
         with self._lock:
+            self._check_serves()
             self._running[number] = _Running(graph, step, master)
         # Whoever cancelled it before it could be found has told the mailbox.
         ended = self.mailbox.error_of(number)
@@ -329,6 +335,9 @@ class Worker:
                 except Exception as failure:
                     error = failure
             found = None if error is None else cause_of(error, step)
+            if self._stopped:
+                # Its variables went away under it: what it says of them, or failed of, is not so.
+                found = self._stopped_error()
             self.end(number, found)
             on_done(step, results, found)
 
@@ -419,14 +428,23 @@ class Worker:
 
     def close(self) -> None:
         """Cancels everything and drops all state."""
-        error = errors.UnavailableError(None, None, f"The server of {self.task} has stopped.")
+        error = self._stopped_error()
         with self._lock:
+            self._stopped = True
             numbers, handles = list(self._running), list(self._sessions)
         for number in numbers:
             self.cancel(number, error)
         for handle in handles:
             self.delete_session(handle)
         self.resources.clear_all()
+
+    def _stopped_error(self) -> errors.OpError:
+        return errors.UnavailableError(None, None, f"The server of {self.task} has stopped.")
+
+    def _check_serves(self) -> None:
+        """Raises when the server has stopped: "not found" would be true, but not the reason."""
+        if self._stopped:
+            raise self._stopped_error()
 
 
 def cause_of(error: BaseException, step: Step) -> errors.OpError:

@@ -1,5 +1,6 @@
 """A worker by itself: parts that are run, cancelled, forgotten; no network."""
 
+import numpy as np
 import pytest
 
 import millrace as tf
@@ -170,3 +171,30 @@ def test_an_op_that_says_only_that_it_was_cancelled_has_the_cause_of_its_step(wo
     wrong = errors.InvalidArgumentError(None, None, "wrong")
     assert cause_of(wrong, step) is wrong
     assert isinstance(cause_of(KeyError("x"), step), errors.InternalError)
+
+
+def test_a_worker_that_was_stopped_says_so_whatever_is_asked(worker):
+    owner = session(worker)
+    graph = register(worker, owner, [tf.constant(1) + 1])
+    worker.close()
+    asked = (
+        lambda: worker.session("s"),
+        lambda: worker.graph(graph.number),
+        lambda: session(worker, "t"),
+        lambda: register(worker, owner, [tf.constant(1)]),
+        lambda: worker.begin(graph, 5, Step(owner.state, executor.run_values), "m:1"),
+    )
+    for ask in asked:
+        with pytest.raises(tf.errors.UnavailableError, match="has stopped"):
+            ask()
+
+
+def test_a_step_during_which_the_worker_is_stopped_fails_whatever_it_found(worker, until):
+    v = tf.Variable(1)
+    stops = tf.py_func(lambda: worker.close() or np.int32(1), [], tf.int32)
+    with tf.control_dependencies([stops]):
+        # True of a variable that is gone, and a lie about the job.
+        found = tf.is_variable_initialized(v)
+    outcome = run(worker, register(worker, session(worker), [found]))
+    until(lambda: outcome.told)
+    assert isinstance(outcome.error, tf.errors.UnavailableError), outcome.told
