@@ -11,10 +11,10 @@ from millrace.core.tensor_proto import make_ndarray, make_tensor_proto
 from millrace.graph.graph import Graph
 from millrace.graph.operation import Operation
 from millrace.graph.tensor import Tensor
+from millrace.platform.patience import Patience
 from millrace.rpc import messages
 from millrace.rpc.failed_node import explained
 from millrace.rpc.service import Connection
-from millrace.runtime.patience import Patience
 
 #: A closing session waits no longer than this for its server.
 _CLOSE_SECONDS = 5.0

@@ -29,7 +29,10 @@ class Handler(Protocol):
 
 
 class Traffic:
-    """What went over a channel so far."""
+    """What went over a channel so far.
+
+    Bytes are counted as they arrive, not when a message is whole: they are a sign of life.
+    """
 
     __slots__ = ("bytes_received", "bytes_sent", "messages_received", "messages_sent")
 
@@ -48,13 +51,20 @@ class Channel(abc.ABC):
       incarnation: The number of that task's present life.
       address: Where that task is met; whoever keeps the channel sets it.
       traffic: What was sent and received.
+      drained: Bytes that the other side took after its buffers had been full: a sign of life.
+      is_handling: Whether its thread is busy with a message, and so hears nothing.
+      in_process: Whether the other task is in this process, and cannot go away without it.
     """
+
+    in_process = False
 
     def __init__(self, handler: Handler, peer: str = "", incarnation: int = 0) -> None:
         self.peer = peer
         self.incarnation = incarnation
         self.address = ""
         self.traffic = Traffic()
+        self.drained = 0
+        self.is_handling = False
         self._handler = handler
         self._close_lock = threading.Lock()
         self._closed: errors.OpError | None = None
@@ -88,6 +98,15 @@ class Channel(abc.ABC):
         """Closes this end; the other end learns of it."""
         self._end(reason or "The connection was closed here")
 
+    def abort(self, reason: str) -> None:
+        """Closes this end, and takes back what was sent and has not left this machine yet."""
+        self._discard()
+        self._end(reason)
+
+    def _discard(self) -> None:
+        """Makes `_release` drop what is not sent yet; nothing to do where it does so anyway."""
+        return
+
     def _end(self, reason: str) -> None:
         """Closes once, and tells the handler."""
         with self._close_lock:
@@ -107,11 +126,14 @@ class Channel(abc.ABC):
 
     def _received(self, message: Message) -> None:
         self.traffic.messages_received += 1
+        self.is_handling = True
         try:
             self._handler.on_message(self, message)
         except Exception as error:
             logging.error("%r from %s could not be handled", message, self.peer, exc_info=True)
             self._end(f"A message could not be handled ({type(error).__name__}: {error})")
+        finally:
+            self.is_handling = False
 
 
 def start_thread(target: Any, name: str, *args: Any) -> threading.Thread:

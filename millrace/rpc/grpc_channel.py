@@ -11,7 +11,7 @@ from typing import Any
 
 import grpc
 
-from millrace.rpc.channel import Channel, Handler, start_thread
+from millrace.rpc.channel import Channel, Handler, Traffic, start_thread
 from millrace.rpc.message import (
     PREFIX_BYTES,
     Message,
@@ -56,6 +56,7 @@ class GrpcChannel(Channel):
                 while len(small) + len(view) > _PIECE:
                     room = _PIECE - len(small)
                     yield bytes(small) + bytes(view[:room])
+                    self.drained += _PIECE  # gRPC asks for more when the other side has room.
                     small, view = bytearray(), view[room:]
                 small += view
             if small:
@@ -64,14 +65,13 @@ class GrpcChannel(Channel):
     def _read(self, incoming: Iterator[bytes]) -> None:
         reason = "The connection was closed by the other task"
         try:
-            pieces = _Pieces(incoming)
+            pieces = _Pieces(incoming, self.traffic)
             while (start := pieces.take(PREFIX_BYTES)) is not None:
                 prefix = Prefix(start)
                 header = pieces.take(prefix.header_bytes)
                 block = aligned_buffer(prefix.block_bytes)
                 if header is None or not pieces.fill(block):
                     break
-                self.traffic.bytes_received += len(start) + len(header) + len(block)
                 self._received(decode(prefix, header, block))
                 del header, block  # What was handled is not held while the next is waited for.
         except grpc.RpcError as error:
@@ -94,8 +94,9 @@ class GrpcChannel(Channel):
 class _Pieces:
     """A stream of pieces read as one stream of bytes."""
 
-    def __init__(self, incoming: Iterator[bytes]) -> None:
+    def __init__(self, incoming: Iterator[bytes], traffic: Traffic) -> None:
         self._incoming = incoming
+        self._traffic = traffic
         self._piece = memoryview(b"")
 
     def take(self, count: int) -> bytes | None:
@@ -111,6 +112,7 @@ class _Pieces:
                 piece = next(self._incoming, None)
                 if piece is None:
                     return False
+                self._traffic.bytes_received += len(piece)
                 self._piece = memoryview(piece)
             count = min(len(self._piece), len(view) - at)
             view[at : at + count] = self._piece[:count]

@@ -11,6 +11,8 @@ from millrace.rpc.message import Message, check_sendable
 class InProcessChannel(Channel):
     """One end of a pair."""
 
+    in_process = True
+
     def __init__(self, handler: Handler, peer: str, incarnation: int) -> None:
         super().__init__(handler, peer, incarnation)
         self._inbox: queue.SimpleQueue[Message | None] = queue.SimpleQueue()

@@ -12,6 +12,7 @@ import errno
 import re
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -20,6 +21,7 @@ from google.protobuf.message import DecodeError
 
 from millrace.core import errors
 from millrace.platform import logging
+from millrace.platform.patience import Patience
 from millrace.rpc.grpc_channel import GrpcChannel
 from millrace.rpc.messages import MASTER_METHODS, WORKER_METHODS
 
@@ -44,6 +46,8 @@ _SAID_BY_SERVICE = (("millrace-error", "1"),)
 #: gRPC refuses a larger trailer; what is longer is cut in the middle.
 _MAX_DETAILS = 4096
 _MAX_TRAILER = 7000
+#: After so long without an answer, see whether the server is there.
+_SILENT_SECONDS = 1.0
 
 
 def method_name(remote: str) -> str:
@@ -144,7 +148,6 @@ class RpcServer:
         accept: Callable[[bytes], GrpcChannel | None],
         status: Callable[[bytes], bytes],
         stop: Callable[[bytes], bytes],
-        register: Callable[[bytes], bytes],
     ) -> None:
         """Serves Millrace's own service.
 
@@ -153,7 +156,6 @@ class RpcServer:
           accept: Makes a channel for a stream that begins with the given ticket, or refuses.
           status: Tells what the task holds and does, as JSON.
           stop: Lets the server stop; answers before it does.
-          register: Reads or changes a register.
         """
 
         def exchange(pieces: Iterator[bytes], context: Any) -> Iterator[bytes]:
@@ -175,9 +177,6 @@ class RpcServer:
                             _guarded(status, f"{PEER}/Status")
                         ),
                         "Stop": grpc.unary_unary_rpc_method_handler(_guarded(stop, f"{PEER}/Stop")),
-                        "Register": grpc.unary_unary_rpc_method_handler(
-                            _guarded(register, f"{PEER}/Register")
-                        ),
                         "Exchange": grpc.stream_stream_rpc_method_handler(exchange),
                     },
                 ),
@@ -320,7 +319,7 @@ class Stub:
         call = self._calls[method]
 
         def invoke(request: Any, timeout: float | None = None, wait_for_ready: bool = False) -> Any:
-            return self._connection.call(call, request, timeout, wait_for_ready)
+            return self._connection.call(call, request, timeout, wait_for_ready, method)
 
         return invoke
 
@@ -331,6 +330,8 @@ class Connection:
     def __init__(self, address: str) -> None:
         self.address = address
         self._closed = False
+        self._probing = threading.Lock()
+        self._reached_at = float("-inf")
         # Each connection is its own: otherwise one's backing off would delay another's start.
         options = (*_OPTIONS[:2], ("grpc.use_local_subchannel_pool", 1), *_RECONNECT)
         self.grpc_channel = grpc.insecure_channel(address, options=options)
@@ -355,13 +356,9 @@ class Connection:
         """Lets the server stop."""
         self._ask("Stop", b"", timeout)
 
-    def register(self, question: bytes, timeout: float) -> bytes:
-        """Reads or changes a register of the server's task (`server.registers`)."""
-        return self._ask("Register", question, timeout)
-
     def _ask(self, method: str, question: bytes, timeout: float) -> bytes:
         call = self.grpc_channel.unary_unary(f"/{PEER}/{method}")
-        answer: bytes = self.call(call, question, timeout)
+        answer: bytes = self.call(call, question, timeout, name=method)
         return answer
 
     def call(
@@ -370,6 +367,7 @@ class Connection:
         request: Any,
         timeout: float | None = None,
         wait_for_ready: bool = False,
+        name: str = "a call",
     ) -> Any:
         """Calls a method and waits for the answer.
 
@@ -384,7 +382,10 @@ class Connection:
         except ValueError as error:  # gRPC's answer to a closed channel
             raise errors.CancelledError(None, None, str(error)) from None
         try:
-            return answer.result()
+            try:
+                return answer.result(_SILENT_SECONDS)
+            except grpc.FutureTimeoutError:
+                return self._wait_for(answer, name)
         except grpc.RpcError as error:
             raise self.error_of(error) from None
         except grpc.FutureCancelledError:
@@ -392,6 +393,52 @@ class Connection:
         except BaseException:
             answer.cancel()
             raise
+
+    def _wait_for(self, answer: Any, name: str) -> Any:
+        """Waits on, as long as the server is there, and says so.
+
+        Raises:
+          UnavailableError: It is not: its process is stopped, or it cannot be reached.
+        """
+        patience = Patience(f"{name} has waited")
+        began = time.time()
+        refused = 0
+        while True:
+            # A server that only takes its time is waited for, also one whose interpreter is busy.
+            refused = 0 if self.is_reachable(_SILENT_SECONDS) else refused + 1
+            try:
+                return answer.result(_SILENT_SECONDS if not refused else 0.01)
+            except grpc.FutureTimeoutError:
+                patience.tell(lambda: f"the server at {self.address}, which is there")
+            if refused > 1:
+                raise errors.UnavailableError(
+                    None,
+                    None,
+                    f"{self.address} does not answer {name}, asked at "
+                    f"{time.strftime('%H:%M:%S', time.localtime(began))}, nor does it accept "
+                    "connections: its process is stopped, or its machine cannot be reached. "
+                    "Check both.",
+                )
+
+    def is_reachable(self, timeout: float) -> bool:
+        """Whether another connection to the server can be made.
+
+        That is done by threads of gRPC's own, on both sides: also a server whose interpreter is
+        busy is reachable; one that is stopped or cut off is not. Of many who ask at once, one
+        finds out.
+        """
+        with self._probing:
+            if self._reached_at > time.monotonic() - _SILENT_SECONDS:
+                return True
+            probe = Connection(self.address)
+            try:
+                probe.wait_until_ready(timeout)
+            except errors.OpError:
+                return False
+            finally:
+                probe.close()
+            self._reached_at = time.monotonic()
+            return True
 
     def open_stream(self, ticket: bytes, channel: GrpcChannel) -> None:
         """Makes `channel` one end of a stream to the server."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import socket
+import struct
 import threading
 import time
 from typing import Any
@@ -102,7 +103,10 @@ class SocketChannel(Channel):
                     return
                 buffer = self._outbox[0]
             try:
-                self._socket.sendall(buffer)
+                while buffer:
+                    sent = self._socket.send(buffer)
+                    self.drained += sent
+                    buffer = buffer[sent:]
             except OSError as error:
                 self._end(f"The connection broke ({error})")
                 return
@@ -123,9 +127,6 @@ class SocketChannel(Channel):
                 block = aligned_buffer(prefix.block_bytes)
                 if not self._fill(header) or not self._fill(block):
                     break
-                self.traffic.bytes_received += (
-                    PREFIX_BYTES + prefix.header_bytes + prefix.block_bytes
-                )
                 self._received(decode(prefix, header, block))
                 block = header = memoryview(b"")
         except OSError as error:
@@ -143,8 +144,14 @@ class SocketChannel(Channel):
             count = self._socket.recv_into(view[at:])
             if not count:
                 return False
+            self.traffic.bytes_received += count
             at += count
         return True
+
+    def _discard(self) -> None:
+        with contextlib.suppress(OSError):
+            # The system would go on trying to deliver it, and succeed when nobody expects it.
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
     def _release(self) -> None:
         with contextlib.suppress(OSError):

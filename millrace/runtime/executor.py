@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from millrace.core import errors
+from millrace.platform.patience import Patience
 from millrace.runtime import step_stats
 from millrace.runtime.deferred import Deferred
 from millrace.runtime.kernel_call import flatten_outputs, op_error
-from millrace.runtime.patience import Patience
 from millrace.runtime.plan import Plan, host_value
 from millrace.runtime.step import Step
 

@@ -11,10 +11,10 @@ from millrace.graph.graph import Graph
 from millrace.graph.operation import Operation
 from millrace.graph.tensor import Tensor
 from millrace.passes.partition import Part
+from millrace.platform.patience import Patience
 from millrace.rpc.failed_node import explained
 from millrace.rpc.message import Message
 from millrace.runtime import executor
-from millrace.runtime.patience import Patience
 from millrace.server.worker import RegisteredGraph
 
 

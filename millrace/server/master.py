@@ -23,19 +23,17 @@ from millrace.core.device_spec import DeviceSpec
 from millrace.graph.graph import Graph
 from millrace.graph.operation import Operation
 from millrace.graph.tensor import Tensor
-from millrace.passes.frames import has_control_flow
-from millrace.passes.pad_unique import pad_unique
 from millrace.passes.partition import Part, partition
 from millrace.passes.place import Placer
 from millrace.passes.program_def import to_graph_def
 from millrace.passes.prune import prune
 from millrace.platform import logging
+from millrace.platform.patience import Patience
 from millrace.rpc import messages
 from millrace.rpc.channel import start_thread
 from millrace.rpc.message import Kind, Message
 from millrace.rpc.service import on_abandoned, shorten
 from millrace.runtime import executor
-from millrace.runtime.patience import Patience
 from millrace.runtime.plan import host_value
 from millrace.runtime.step import Step
 from millrace.runtime.step_stats import fill_metadata, fill_partition_graphs
@@ -185,6 +183,13 @@ class Master:
         if message.key:
             error = gathering.explained(address, message.key, message.text)
         gathering.answer(address, message, error)
+
+    def needed(self) -> set[str]:
+        """The addresses of the tasks that steps wait for."""
+        found: set[str] = set()
+        for gathering in list(self._gatherings.values()):
+            found.update(list(gathering.waiting))
+        return found
 
     def lost(self, address: str, error: errors.OpError) -> None:
         """A task is gone."""
@@ -392,8 +397,6 @@ class MasterSession:
         self._check_open()
         program = prune(fetches, targets, feeds)
         self._placer.place(program.nodes)
-        if not has_control_flow(program):
-            pad_unique(program, lambda node: task_of(node.device))
         parts = partition(program, task_of, self._home, ends_at_home=partial)
         local = parts.pop(self._home)
         remote: list[RemotePart] = []

@@ -7,6 +7,7 @@ process), a plain socket (the fast plane), or a gRPC stream.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import secrets
 import socket
@@ -17,10 +18,12 @@ from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 from millrace.core import errors
+from millrace.platform import logging
+from millrace.protocol.membership import Membership, Verdict
 from millrace.rpc import in_process
 from millrace.rpc.channel import Channel
 from millrace.rpc.grpc_channel import GrpcChannel
-from millrace.rpc.message import Message
+from millrace.rpc.message import Kind, Message
 from millrace.rpc.service import Connection
 from millrace.rpc.socket_channel import TICKET_BYTES, SocketChannel, SocketListener, dial
 
@@ -74,6 +77,14 @@ class Peers:
         self._connections: dict[str, Connection] = {}
         self._tickets: OrderedDict[bytes, Identity] = OrderedDict()
         self._listener: SocketListener | None = None
+        self._members = Membership()
+        #: Channels that are not believed yet: the answer that is waited for, and what came before
+        #: it; see `doubt`.
+        self._held: dict[Channel, tuple[int, list[Message]]] = {}
+        self._doubts = itertools.count(1)
+        #: Whether this process was stopped for long since `awake` was last called.
+        self.was_paused: Callable[[], bool] = lambda: False
+        self.awake: Callable[[], None] = lambda: None
         self._closed = False
         if protocol == FAST:
             host = me.address.rpartition(":")[0]
@@ -167,25 +178,36 @@ class Peers:
 
         Raises:
           UnavailableError: This server has stopped meanwhile.
+          AbortedError: The other task was replaced by another.
         """
         channel.address = address
         with self._lock:
             closed = self._closed
-            old = self._channels.get(address)
-            if not closed:
+            verdict = self._members.met(address, channel.incarnation)
+            welcome = not closed and verdict is not Verdict.REFUSED
+            before = [c for c in self._open if c.address == address]
+            if welcome:
                 self._channels[address] = channel
                 self._open.add(channel)
-        if closed:
-            channel.close(self._stopped_error().message)
-            raise self._stopped_error()
-        if old is not None and old.is_open and old.incarnation != channel.incarnation:
-            old.close("The other task was restarted")
+        if not welcome:
+            refusal = self._stopped_error() if closed else _replaced_error(address)
+            channel.close(refusal.message)
+            raise refusal
+        if verdict is Verdict.RESTARTED:
+            for old in before:
+                if old.incarnation != channel.incarnation:
+                    old.abort("The other task was restarted")
+        elif verdict is Verdict.RETURNED:
+            logging.info("%s is connected with %s again.", channel.peer, self.me.task)
 
     # -- Being met -------------------------------------------------------------------------
 
     def meet(self, greeting: bytes) -> bytes:
         """Answers a greeting: who I am, and how to open a channel."""
         them = _read_greeting(greeting)
+        with self._lock:
+            if self._members.is_over(them.identity.address, them.identity.incarnation):
+                raise _replaced_error(them.identity.address)
         ticket = secrets.token_bytes(TICKET_BYTES)
         with self._lock:
             self._tickets[ticket] = them.identity
@@ -204,7 +226,7 @@ class Peers:
         channel = GrpcChannel(self, them.task, them.incarnation)
         try:
             self._add(them.address, channel)
-        except errors.UnavailableError:
+        except (errors.UnavailableError, errors.AbortedError):
             return None
         return channel
 
@@ -224,14 +246,72 @@ class Peers:
     # -- What channels tell ----------------------------------------------------------------
 
     def on_message(self, channel: Channel, message: Message) -> None:
-        """Passes a message on."""
-        self._tell(channel, message)
+        """Passes a message on, or keeps it back until its sender is believed."""
+        if self.was_paused():
+            self.doubt()
+        if message.kind is Kind.PING:
+            channel.send(Message(Kind.PONG, message.step, message.key))
+        elif channel in self._held:
+            answer, held = self._held[channel]
+            if message.kind is not Kind.PONG or message.key != answer:
+                held.append(message)
+                return
+            with self._lock:
+                self._held.pop(channel, None)
+            for late in held:
+                self._tell(channel, late)
+        else:
+            self._tell(channel, message)
+
+    def doubt(self) -> None:
+        """Believes no channel until the other side has answered a ping on it.
+
+        For a process that was stopped: whoever has given it up meanwhile has closed the channel,
+        but what was sent before may still lie there, and is about steps that are over.
+        """
+        with self._lock:
+            if not self.was_paused():
+                return
+            doubted = [c for c in self._open if not c.in_process]
+            number = next(self._doubts)
+            for channel in doubted:
+                held = self._held.get(channel)
+                self._held[channel] = (number, held[1] if held is not None else [])
+            self.awake()
+        logging.warning(
+            "%s was not running for a while: it asks %d others whether they still wait for it.",
+            self.me.task,
+            len(doubted),
+        )
+        for channel in doubted:
+            with contextlib.suppress(errors.UnavailableError):
+                channel.send(Message(Kind.PING, key=number))
+
+    def lose(self, address: str, reason: str) -> None:
+        """Gives a task up: nothing that it sends any more arrives, nor what was sent to it."""
+        for channel in self.channels(address):
+            channel.abort(reason)
+
+    def channels(self, address: str) -> list[Channel]:
+        """The open channels to an address, if it is in another process."""
+        with self._lock:
+            return [
+                c for c in self._open if c.address == address and c.is_open and not c.in_process
+            ]
+
+    def probe(self, address: str, timeout: float) -> bool:
+        """Whether a connection to an address can be made."""
+        with contextlib.suppress(errors.OpError):
+            return self.connection(address).is_reachable(timeout)
+        return False
 
     def on_close(self, channel: Channel, error: errors.OpError) -> None:
         """Forgets a channel and tells that its task is lost."""
         address = channel.address
         with self._lock:
             self._open.discard(channel)
+            self._held.pop(channel, None)
+            self._members.lost(address)
             if self._channels.get(address) is channel:
                 del self._channels[address]
                 for other in self._open:
@@ -268,6 +348,15 @@ class Peers:
         for connection in connections:
             with contextlib.suppress(Exception):
                 connection.close()
+
+
+def _replaced_error(address: str) -> errors.OpError:
+    return errors.AbortedError(
+        None,
+        None,
+        f"The task at {address} was started again meanwhile: the process that has its place now "
+        "is another one, and this one is refused.",
+    )
 
 
 class _Greeting(NamedTuple):

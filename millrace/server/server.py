@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import secrets
 import threading
 import time
@@ -24,7 +25,7 @@ from millrace.runtime.step_stats import fill_metadata
 from millrace.server.master import TRACE, Master, MasterSession, task_name
 from millrace.server.master_service import MasterService
 from millrace.server.peers import FAST, PROTOCOLS, Identity, Peers
-from millrace.server.registers import Registers
+from millrace.server.watch import Watch, settings_from
 from millrace.server.worker import Worker, as_op_error
 from millrace.server.worker_service import WorkerService
 
@@ -101,16 +102,22 @@ class Server:
             self._devices,
             definition.default_session_config,
         )
+        self._watch = Watch(
+            self._task,
+            settings_from(os.environ),
+            needed=lambda: self._worker.needed() | self._master.needed(),
+            channels=self._peers.channels,
+            probe=self._peers.probe,
+            lose=self._lose,
+            on_pause=self._peers.doubt,
+        )
+        self._peers.was_paused, self._peers.awake = self._watch.was_paused, self._watch.awake
         self._rpc.add_services(
             MasterService(self._master),
             WorkerService(self._worker, self._devices, self._peers.channel),
         )
         self._rpc.add_peer(
-            self._peers.meet,
-            self._peers.accept_stream,
-            self._tell_status,
-            self._stop_on_request,
-            Registers(self._incarnation).answer,
+            self._peers.meet, self._peers.accept_stream, self._tell_status, self._stop_on_request
         )
         if start:
             self.start()
@@ -183,6 +190,7 @@ class Server:
             if self._started:
                 return
             self._started = True
+            self._watch.start()
             self._rpc.start()
             _running[self.target] = self
 
@@ -199,6 +207,7 @@ class Server:
             if _running.get(self.target) is self:
                 del _running[self.target]
         try:
+            self._watch.stop()
             self._master.close()
             self._worker.close()
             self._peers.close()
@@ -245,8 +254,6 @@ class Server:
         elif message.kind is Kind.CANCEL:
             text = message.text.decode(errors="replace")
             self._worker.cancel(message.step, errors.error_from_code(message.key, text))
-        elif message.kind is Kind.PING:
-            channel.send(Message(Kind.PONG, message.step, message.key))
 
     def _run(self, channel: Channel, message: Message) -> None:
         trace = bool(message.text and message.text[0] & TRACE)
@@ -271,6 +278,11 @@ class Server:
         self._worker.run(
             message.key, message.step, channel.address, message.tensors, trace, on_done
         )
+
+    def _lose(self, address: str, reason: str) -> None:
+        """Gives a task up: when it returns, its sessions are not known here any more."""
+        self._peers.lose(address, reason)
+        self._worker.lost_master(address)
 
     def _on_lost(self, address: str, error: errors.OpError) -> None:
         self._master.lost(address, error)

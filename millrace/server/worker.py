@@ -375,6 +375,15 @@ class Worker:
         finally:
             self._local.delivers = False
 
+    def needed(self) -> set[str]:
+        """The addresses of the tasks that running parts wait for."""
+        with self._lock:
+            running = list(self._running.values())
+        found = {each.master for each in running}
+        for graph in {each.graph for each in running}:
+            found |= graph.peers
+        return found
+
     def lost(self, address: str, error: errors.OpError) -> None:
         """The task at an address is gone: fails the steps that need it."""
         with self._lock:

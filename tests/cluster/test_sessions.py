@@ -9,7 +9,7 @@ import pytest
 
 import millrace as tf
 from millrace.core import errors
-from millrace.runtime import patience
+from millrace.platform import patience
 
 
 def counter(name="counter", device="/job:ps/task:0"):

@@ -1,79 +1,10 @@
 """Real processes: a ps that is killed and comes back, and Ctrl-C."""
 
-import json
-import queue
-import re
 import signal
-import socket
 import subprocess
 import sys
-import threading
-import time
-from pathlib import Path
 
-import pytest
-
-PROGRAM = Path(__file__).parent / "programs" / "task.py"
 SECONDS = 60.0
-
-
-class Process:
-    """A task, and the lines that it has said."""
-
-    def __init__(self, job, index, spec, program):
-        self.name = f"{job}{index}"
-        self.popen = subprocess.Popen(
-            [sys.executable, str(PROGRAM), job, str(index), json.dumps(spec), program],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        self.said = []
-        self._lines = queue.SimpleQueue()
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def _read(self):
-        for line in self.popen.stdout:
-            self._lines.put(line.rstrip())
-        self._lines.put(None)
-
-    def hears(self, pattern):
-        """The next line that matches."""
-        deadline = time.monotonic() + SECONDS
-        while True:
-            try:
-                line = self._lines.get(timeout=max(0.01, deadline - time.monotonic()))
-            except queue.Empty:
-                line = None
-            assert line is not None, (self.name, pattern, self.said[-20:])
-            self.said.append(line)
-            if re.search(pattern, line):
-                return line
-
-    def end(self):
-        self.popen.kill()
-        self.popen.wait()
-        self._reader.join(5)
-        self.popen.stdout.close()
-
-
-@pytest.fixture
-def start():
-    sockets = [socket.create_server(("localhost", 0)) for _ in range(3)]
-    hosts = [f"localhost:{s.getsockname()[1]}" for s in sockets]
-    for s in sockets:
-        s.close()
-    spec = {"ps": hosts[:1], "worker": hosts[1:]}
-    made = []
-
-    def run(job, index, program):
-        made.append(Process(job, index, spec, program))
-        return made[-1]
-
-    yield run
-    for process in made:
-        process.end()
 
 
 def test_a_killed_ps_fails_the_workers_steps_at_once_and_a_new_one_is_used(start):

@@ -1,18 +1,47 @@
-"""A task of a cluster: ``task.py job index cluster.json [program]``.
+"""A task of a cluster: ``task.py job index cluster.json program protocol [file]``.
 
 A ps serves until it is stopped. A worker says what happens, a line each, so that a test follows:
 ``step N``, ``error Class text``, ``session``.
 """
 
+import ctypes
 import json
 import sys
 import time
+from pathlib import Path
+from typing import Any
 
 import millrace as tf
+
+#: Longer than it takes to give up a task that is stopped.
+HELD_MICROSECONDS = 5_000_000
 
 
 def say(*words: object) -> None:
     print(*words, flush=True)
+
+
+def compute(value: Any) -> Any:
+    """A gradient that is ready when a file is there."""
+    say("computes")
+    if sys.argv[6] == "hold the interpreter":
+        ctypes.PyDLL(None).usleep(HELD_MICROSECONDS)  # PyDLL does not let go of it, as CDLL does.
+        return value * 0 + 1
+    while not Path(sys.argv[6]).exists():
+        time.sleep(0.01)
+    return value * 0 + 1
+
+
+def asked_again(sess: Any, ready: Any) -> str:
+    """What a session that met a fault says once the lost task is back."""
+    while True:
+        try:
+            sess.run(ready)
+            return "fine"
+        except tf.errors.UnavailableError:
+            time.sleep(0.02)
+        except tf.errors.OpError as error:
+            return type(error).__name__
 
 
 def main() -> None:
@@ -22,7 +51,7 @@ def main() -> None:
         json.loads(sys.argv[3]),
         sys.argv[4],
     )
-    server = tf.train.Server(cluster, job, index)
+    server = tf.train.Server(cluster, job, index, protocol=sys.argv[5] or None)
     say("up")
     if program == "serve":
         server.join()
@@ -35,6 +64,8 @@ def main() -> None:
     add, ready = v.assign_add(1), tf.is_variable_initialized(v)
     with tf.device(f"/job:worker/task:{index}"):
         doubled = taken * 2
+        if program == "gradient":
+            add = v.assign_add(tf.py_func(compute, [v + 0], tf.int32))
     config = tf.ConfigProto(device_filters=["/job:ps", f"/job:worker/task:{index}"])
     while True:
         with tf.Session(server.target, config=config) as sess:
@@ -42,6 +73,7 @@ def main() -> None:
             try:
                 if not sess.run(ready):
                     sess.run(v.initializer)
+                say("value", sess.run(v))
                 if program == "blocked":
                     say("blocks")
                     sess.run(doubled)
@@ -50,14 +82,7 @@ def main() -> None:
                     time.sleep(0.02)
             except tf.errors.OpError as error:
                 say("error", type(error).__name__, error.message.splitlines()[0])
-                while isinstance(error, tf.errors.UnavailableError):
-                    # The old session: until the task is back, and then it is another one.
-                    try:
-                        sess.run(add)
-                    except tf.errors.OpError as other:
-                        error = other
-                    time.sleep(0.02)
-                say("at last", type(error).__name__)
+                say("at last", asked_again(sess, ready))
 
 
 if __name__ == "__main__":

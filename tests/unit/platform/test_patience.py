@@ -2,7 +2,7 @@
 
 import logging
 
-from millrace.runtime.patience import Patience
+from millrace.platform.patience import Patience
 
 
 class Clock:

@@ -1,0 +1,92 @@
+"""Tasks in processes of their own, and what their tests share."""
+
+from __future__ import annotations
+
+import json
+import queue
+import re
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from millrace.rpc.service import Connection
+
+PROGRAM = Path(__file__).parent / "programs" / "task.py"
+SECONDS = 60.0
+
+
+class Process:
+    """A task, and the lines that it has said."""
+
+    def __init__(self, job, index, spec, program, *arguments, protocol=""):
+        self.name = f"{job}{index}"
+        self.address = spec[job][index]
+        words = [job, str(index), json.dumps(spec), program, protocol, *arguments]
+        self.popen = subprocess.Popen(
+            [sys.executable, str(PROGRAM), *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self.said = []
+        self._lines = queue.SimpleQueue()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self):
+        for line in self.popen.stdout:
+            self._lines.put(line.rstrip())
+        self._lines.put(None)
+
+    def hears(self, pattern):
+        """The next line that matches."""
+        deadline = time.monotonic() + SECONDS
+        while True:
+            try:
+                line = self._lines.get(timeout=max(0.01, deadline - time.monotonic()))
+            except queue.Empty:
+                line = None
+            assert line is not None, (self.name, pattern, self.said[-20:])
+            self.said.append(line)
+            if re.search(pattern, line):
+                return line
+
+    def send_signal(self, number):
+        self.popen.send_signal(number)
+
+    def status(self):
+        """What its server says of itself."""
+        connection = Connection(self.address)
+        try:
+            return json.loads(connection.status(SECONDS))
+        finally:
+            connection.close()
+
+    def end(self):
+        self.popen.kill()
+        self.popen.wait()
+        self._reader.join(5)
+        self.popen.stdout.close()
+
+
+@pytest.fixture
+def start():
+    sockets = [socket.create_server(("localhost", 0)) for _ in range(3)]
+    hosts = [f"localhost:{s.getsockname()[1]}" for s in sockets]
+    for s in sockets:
+        s.close()
+    spec = {"ps": hosts[:1], "worker": hosts[1:]}
+    made = []
+
+    def run(job, index, program, *arguments, protocol=""):
+        made.append(Process(job, index, spec, program, *arguments, protocol=protocol))
+        return made[-1]
+
+    yield run
+    for process in made:
+        process.end()
