@@ -29,6 +29,7 @@ demo: $(STAMP)
 
 # test_tiny.py tells in seconds whether anything works at all, so it goes first and alone.
 test: $(STAMP)
+	@$(INSTALL_SERVERS)
 	@$(PYTHON) -m pytest -q tests/test_tiny.py
 	@$(PYTHON) -m pytest -q -n auto tests --ignore=tests/test_tiny.py --ignore=tests/interop
 
@@ -77,6 +78,21 @@ INSTALL_PYTHON := \
 	else \
 	  echo 'Millrace needs Python 3.11 or newer with its venv module. On Debian and Ubuntu:' >&2; \
 	  echo '    sudo apt-get install -y python3 python3-venv' >&2; \
+	  exit 1; \
+	fi
+
+# The election of the chief is tested on real servers; tests start them, on ports of their own.
+INSTALL_SERVERS := \
+	if command -v etcd >/dev/null && [ -f /usr/share/java/zookeeper.jar ]; then \
+	  :; \
+	elif [ -f /etc/debian_version ] && [ "$$(id -u)" = 0 ]; then \
+	  echo 'Installing zookeeper and etcd-server with apt-get ...'; \
+	  export DEBIAN_FRONTEND=noninteractive; \
+	  apt-get update -qq; \
+	  apt-get install -y -qq --no-install-recommends zookeeper etcd-server >/dev/null; \
+	else \
+	  echo 'The tests need servers of ZooKeeper and etcd. On Debian and Ubuntu:' >&2; \
+	  echo '    sudo apt-get install -y --no-install-recommends zookeeper etcd-server' >&2; \
 	  exit 1; \
 	fi
 

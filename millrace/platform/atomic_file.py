@@ -40,13 +40,17 @@ class AtomicFile:
       in_place: Whether to write under the name itself; for names that nobody reads before
         something else refers to them, on file systems where renaming means copying.
       lasting: Whether to wait until it would survive a loss of power.
+      temporary: The name until then, when others must know it; `commit` raises NotFoundError if
+        one of them has removed it.
     """
 
-    def __init__(self, name: str, in_place: bool = False, lasting: bool = True) -> None:
+    def __init__(
+        self, name: str, in_place: bool = False, lasting: bool = True, temporary: str | None = None
+    ) -> None:
         self.name = name
         self._lasting = lasting and is_durable()
         #: Where the bytes are until `commit`.
-        self.temporary = name if in_place else f"{name}.tempstate{secrets.randbits(64)}"
+        self.temporary = name if in_place else temporary or _temporary_name(name)
         #: Bytes written so far.
         self.size = 0
         self._stream: BinaryIO | None = None
@@ -97,6 +101,10 @@ class AtomicFile:
                 stream.close()
         with contextlib.suppress(Exception):
             self._files.remove_file(resolve(self.temporary)[1])
+
+
+def _temporary_name(name: str) -> str:
+    return f"{name}.tempstate{secrets.randbits(64)}"
 
 
 def sync_names(name: str) -> None:

@@ -148,6 +148,7 @@ class RpcServer:
         accept: Callable[[bytes], GrpcChannel | None],
         status: Callable[[bytes], bytes],
         stop: Callable[[bytes], bytes],
+        register: Callable[[bytes], bytes],
     ) -> None:
         """Serves Millrace's own service.
 
@@ -156,6 +157,7 @@ class RpcServer:
           accept: Makes a channel for a stream that begins with the given ticket, or refuses.
           status: Tells what the task holds and does, as JSON.
           stop: Lets the server stop; answers before it does.
+          register: Reads or changes a register.
         """
 
         def exchange(pieces: Iterator[bytes], context: Any) -> Iterator[bytes]:
@@ -177,6 +179,9 @@ class RpcServer:
                             _guarded(status, f"{PEER}/Status")
                         ),
                         "Stop": grpc.unary_unary_rpc_method_handler(_guarded(stop, f"{PEER}/Stop")),
+                        "Register": grpc.unary_unary_rpc_method_handler(
+                            _guarded(register, f"{PEER}/Register")
+                        ),
                         "Exchange": grpc.stream_stream_rpc_method_handler(exchange),
                     },
                 ),
@@ -355,6 +360,10 @@ class Connection:
     def stop_server(self, timeout: float) -> None:
         """Lets the server stop."""
         self._ask("Stop", b"", timeout)
+
+    def register(self, question: bytes, timeout: float) -> bytes:
+        """Reads or changes a register of the server's task (`server.registers`)."""
+        return self._ask("Register", question, timeout)
 
     def _ask(self, method: str, question: bytes, timeout: float) -> bytes:
         call = self.grpc_channel.unary_unary(f"/{PEER}/{method}")

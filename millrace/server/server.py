@@ -25,6 +25,7 @@ from millrace.runtime.step_stats import fill_metadata
 from millrace.server.master import TRACE, Master, MasterSession, task_name
 from millrace.server.master_service import MasterService
 from millrace.server.peers import FAST, PROTOCOLS, Identity, Peers
+from millrace.server.registers import Registers
 from millrace.server.watch import Watch, settings_from
 from millrace.server.worker import Worker, as_op_error
 from millrace.server.worker_service import WorkerService
@@ -117,7 +118,11 @@ class Server:
             WorkerService(self._worker, self._devices, self._peers.channel),
         )
         self._rpc.add_peer(
-            self._peers.meet, self._peers.accept_stream, self._tell_status, self._stop_on_request
+            self._peers.meet,
+            self._peers.accept_stream,
+            self._tell_status,
+            self._stop_on_request,
+            Registers(self._incarnation).answer,
         )
         if start:
             self.start()

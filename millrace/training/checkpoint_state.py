@@ -103,6 +103,8 @@ def update_checkpoint_state(
     all_model_checkpoint_timestamps: Sequence[float] | None = None,
     last_preserved_timestamp: float | None = None,
     save_relative_paths: bool = False,
+    *,
+    write: Callable[[str, bytes], None] = write_atomically,
 ) -> None:
     """Replaces the ``checkpoint`` file of a folder.
 
@@ -114,6 +116,7 @@ def update_checkpoint_state(
       all_model_checkpoint_timestamps: When each of them was saved, in seconds since 1970.
       last_preserved_timestamp: When the last one that is kept for good was saved.
       save_relative_paths: Whether to write absolute paths relative to the folder.
+      write: Replaces the content of the file, at one stroke.
 
     Raises:
       RuntimeError: The checkpoint has the name of the file.
@@ -138,7 +141,7 @@ def update_checkpoint_state(
             f"Save path '{model_checkpoint_path}' conflicts with path used for checkpoint state.  "
             "Please use a different save path."
         )
-    write_atomically(name, text_format.MessageToString(state).encode())
+    write(name, text_format.MessageToString(state).encode())
 
 
 def get_checkpoint_state(checkpoint_dir: Any, latest_filename: str | None = None) -> Any:

@@ -31,7 +31,9 @@ from millrace.graph.collection_protos import (
 from millrace.graph.defaults import get_default_graph
 from millrace.graph.keys import GraphKeys
 from millrace.platform import gfile, logging
+from millrace.platform.atomic_file import write_atomically
 from millrace.training import checkpoint_state, restore_mismatch
+from millrace.training.fence import CheckpointGuard
 from millrace.training.global_step import global_step as read_global_step
 from millrace.training.saveable import all_saveable_objects, op_list_to_dict
 from millrace.training.saver_builder import BaseSaverBuilder, BulkSaverBuilder
@@ -114,6 +116,8 @@ class Saver:
         #: A checkpoint newer than this is kept for good when its turn to be deleted comes.
         self._next_checkpoint_time = math.inf
         self._object_restore_saver: Saver | None = None
+        #: Asked before and at each save, where several processes may believe they are chief.
+        self.guard: CheckpointGuard | None = None
         if not defer_build:
             self.build()
         if self.saver_def:
@@ -357,6 +361,7 @@ class Saver:
         write_state: bool,
     ) -> str:
         folder = os.path.dirname(save_path)
+        write = write_atomically if self.guard is None else self.guard.enter(folder)
         try:
             result = sess.run(
                 self.saver_def.save_tensor_name,
@@ -371,6 +376,7 @@ class Saver:
                     all_model_checkpoint_paths=self.last_checkpoints,
                     latest_filename=latest_filename,
                     save_relative_paths=self._save_relative_paths,
+                    write=write,
                 )
                 self._maybe_delete_old_checkpoints(meta_graph_suffix)
         except (errors.FailedPreconditionError, errors.NotFoundError) as error:
