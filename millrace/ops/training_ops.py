@@ -19,6 +19,7 @@ from millrace.core.tensor_shape import TensorShape
 from millrace.graph.define import Op, op
 from millrace.graph.registry import NO_GRADIENT
 from millrace.graph.shape_inference import ShapeContext, ShapeRule, merge_shapes
+from millrace.ops import routed_rows as _between_tasks  # noqa: F401 - registers itself
 from millrace.ops import training_rules as rules
 from millrace.ops.padded_unique import padding
 from millrace.ops.variable_ops import shape_behind_handle, shape_text
@@ -207,6 +208,8 @@ def _check_rows(indices: Any, count: int, check: Any, padded: bool) -> None:
 
 def _are_unique(node: Any, position: int) -> bool:
     """Whether no index can repeat: they are what Unique found, as optimizers see to."""
+    if node.attrs.get("_distinct"):
+        return True
     edge = node.inputs[position]
     while edge.node.type == "Identity":
         edge = edge.node.inputs[0]

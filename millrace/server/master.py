@@ -23,6 +23,8 @@ from millrace.core.device_spec import DeviceSpec
 from millrace.graph.graph import Graph
 from millrace.graph.operation import Operation
 from millrace.graph.tensor import Tensor
+from millrace.passes.frames import has_control_flow
+from millrace.passes.pad_unique import pad_unique
 from millrace.passes.partition import Part, partition
 from millrace.passes.place import Placer
 from millrace.passes.program_def import to_graph_def
@@ -397,6 +399,8 @@ class MasterSession:
         self._check_open()
         program = prune(fetches, targets, feeds)
         self._placer.place(program.nodes)
+        if not has_control_flow(program):
+            pad_unique(program, lambda node: task_of(node.device))
         parts = partition(program, task_of, self._home, ends_at_home=partial)
         local = parts.pop(self._home)
         remote: list[RemotePart] = []

@@ -1,0 +1,119 @@
+"""Rows of a table in parts on several tasks: sorted by part, in one of a few lengths.
+
+`passes/route_rows.py` puts these ops where rows go from task to task. The indices of a part come
+first, then padding (see `padded_unique.py`). Nobody builds these ops.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from millrace.graph.define import op
+from millrace.graph.registry import NO_GRADIENT
+from millrace.graph.shape_inference import unknown
+from millrace.ops.array_rules import place_text
+from millrace.ops.padded_unique import padding
+from millrace.ops.xla import jnp
+
+__all__: list[str] = []
+
+_LEAST_LENGTH = 8
+
+
+def padded_length(count: int, last: int = 0) -> int:
+    """How long something with `count` rows is made.
+
+    There are eight lengths to each power of two. The length of the step before stays as long as
+    it is not far too long, so that numbers around a border do not lead to and fro.
+
+    Args:
+      count: The rows that there are.
+      last: The length of the step before; 0 if there was none.
+    """
+    step = 1 << max(count.bit_length() - 4, 3)
+    length = max(_LEAST_LENGTH, -(-count // step) * step)
+    return last if length <= last <= 2 * length else length
+
+
+@op(
+    "_RouteRows(data: T, partitions: int32) -> (indices: num_partitions*T, places: int32) where "
+    "T: {int32, int64}; num_partitions: int >= 1; merge: bool = false",
+    shape=unknown,
+    gradient=NO_GRADIENT,
+    host=True,
+)
+def RouteRows(
+    data: Any, partitions: Any, *, num_partitions: int, merge: bool, ctx: Any, node: Any
+) -> Any:
+    """As DynamicPartition of a vector, each part with padding behind it.
+
+    Args:
+      data: Indices of rows.
+      partitions: Which part each belongs to.
+      num_partitions: How many parts there are.
+      merge: Whether an index is put only once into its part.
+      ctx: Remembers how long the parts were.
+      node: The node.
+
+    Returns:
+      The parts, and for each element where it is when they lie one after the other.
+    """
+    if data.shape != partitions.shape:
+        raise ValueError(
+            f"data.shape must start with partitions.shape, got data.shape = {data.shape}, "
+            f"partitions.shape = {partitions.shape}"
+        )
+    bad = (partitions < 0) | (partitions >= num_partitions)
+    if bad.any():
+        flat = int(np.argmax(bad))
+        raise ValueError(
+            f"partitions{place_text(partitions.shape, flat)} = {partitions[flat]} is not in "
+            f"[0, {num_partitions})"
+        )
+    none = padding(data.dtype)
+    if (data == none).any():
+        raise ValueError(f"{none} is no index of a row")
+    lengths = ctx.session.state_of(node, lambda: [0] * num_partitions)
+    places = np.empty(data.shape, np.int32)
+    parts = []
+    start = 0
+    for i in range(num_partitions):
+        here = np.flatnonzero(partitions == i)
+        own = data[here]
+        where = np.arange(len(own))
+        if merge:
+            own, where = np.unique(own, return_inverse=True)
+        length = lengths[i] = padded_length(len(own), lengths[i])
+        part = np.full(length, none)
+        part[: len(own)] = own
+        places[here] = start + where
+        start += length
+        parts.append(part)
+    return parts, places
+
+
+@op(
+    "_RoutedStitch(places: int32, data: N*T) -> merged: T where N: int >= 1",
+    shape=unknown,
+    gradient=NO_GRADIENT,
+)
+def RoutedStitch(places: Any, data: list[Any]) -> Any:
+    """The rows of all parts, each as often and where it is wanted."""
+    joined = jnp.concatenate([jnp.asarray(rows) for rows in data])
+    return joined.at[places].get(mode="promise_in_bounds")
+
+
+@op(
+    "_SumRouted(values: T, places: int32, indices: N*Tindices) -> sums: N*T where N: int >= 1; "
+    "Tindices: {int32, int64}",
+    shape=unknown,
+    gradient=NO_GRADIENT,
+)
+def SumRouted(values: Any, places: Any, indices: list[Any]) -> Any:
+    """For each part, as many rows as it has indices: what `values` has for one is added up."""
+    lengths = [index.shape[0] for index in indices]
+    total = jnp.zeros((sum(lengths), *values.shape[1:]), values.dtype)
+    total = total.at[places].add(values, mode="promise_in_bounds")
+    return jnp.split(total, np.cumsum(lengths)[:-1])
