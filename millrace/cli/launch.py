@@ -20,6 +20,7 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
+from millrace.cli import security
 from millrace.cli.job import WAYS, last_step_of, tasks_of, way_of
 from millrace.cli.task_process import TaskProcess, stop_all
 from millrace.core import errors
@@ -49,6 +50,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--hosts", help="print the commands for these machines (a,b,c) instead")
     parser.add_argument("--port", type=int, default=2222, help="first port with --hosts (2222)")
     parser.add_argument("--json", action="store_true", help="one JSON object a line, no table")
+    parser.add_argument(
+        "--tls",
+        action="store_true",
+        help="make certificates for the job, and throw them away at its end; with --hosts they "
+        "are kept",
+    )
+    parser.add_argument(
+        "--certificates",
+        type=Path,
+        default=Path("millrace-certificates"),
+        metavar="FOLDER",
+        help="where --hosts with --tls puts them (millrace-certificates)",
+    )
+    security.add_arguments(parser)
     parser.add_argument("script", help="the program")
     parser.add_argument(
         "arguments", nargs=argparse.REMAINDER, help="its arguments, after --", default=[]
@@ -58,6 +73,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Runs the job to its end."""
     script = Path(arguments.script)
+    try:
+        security.set_environment(arguments)
+    except ValueError as error:
+        print(f"millrace launch: {error}", file=sys.stderr)
+        return USAGE_ERROR
     if not script.is_file():
         print(f"millrace launch: there is no file {script}", file=sys.stderr)
         return USAGE_ERROR
@@ -82,9 +102,11 @@ def run(arguments: argparse.Namespace) -> int:
     folder = arguments.logs or Path("millrace-logs") / time.strftime("%Y%m%d-%H%M%S")
     folder.mkdir(parents=True, exist_ok=True)
     tasks = tasks_of(str(script), source, given, cluster, way)
-    job = Job([TaskProcess(t, folder) for t in tasks], arguments.max_restarts, last_step_of(given))
-    with _watching(job, arguments.json, folder) as show:
-        code = job.run(show)
+    with security.certified(tasks, arguments.tls) as tasks:
+        processes = [TaskProcess(task, folder) for task in tasks]
+        job = Job(processes, arguments.max_restarts, last_step_of(given))
+        with _watching(job, arguments.json, folder) as show:
+            code = job.run(show)
     if code not in (0, INTERRUPTED, TERMINATED):
         _explain_failure(job)
     return code
@@ -124,7 +146,16 @@ def _print_commands(
             host = hosts[i % len(hosts)]
             cluster.setdefault(job, []).append(f"{host}:{ports[host]}")
             ports[host] += 1
-    for task in tasks_of(script, source, given, cluster, way):
+    tasks = tasks_of(script, source, given, cluster, way)
+    place = arguments.certificates if arguments.tls else None
+    try:
+        tasks, advice = security.prepare_for_hosts(tasks, place)
+    except OSError as error:
+        print(f"millrace launch: {error}", file=sys.stderr)
+        return USAGE_ERROR
+    for line in advice:
+        print(line)
+    for task in tasks:
         words = ["millrace", *task.command[4:]]
         variables = [f"{k}={shlex.quote(v)}" for k, v in task.environment.items()]
         host = task.address.rpartition(":")[0] or hosts[0]

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn, Protocol
 
-from millrace.cli import info, launch, run, server, status, stop, version
+from millrace.cli import certificates, info, launch, run, server, status, stop, version
 from millrace.platform.version import __version__
 
 USAGE_ERROR = 2
@@ -33,6 +33,7 @@ COMMANDS: dict[str, Command] = {
     "server": server,
     "status": status,
     "stop": stop,
+    "certificates": certificates,
     "info": info,
     "version": version,
 }

@@ -9,6 +9,7 @@ import signal
 import sys
 from typing import Any
 
+from millrace.cli import security
 from millrace.cli.task_process import end_with_launcher
 from millrace.core import errors
 from millrace.server.server import Server
@@ -28,12 +29,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--job", help="the task's job")
     parser.add_argument("--task", type=int, help="the task's number")
     parser.add_argument("--protocol", help="grpc+fast (the default) or grpc")
+    security.add_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Serves until it is stopped: by Ctrl-C, SIGTERM, or `millrace stop`."""
     end_with_launcher()
     try:
+        security.set_environment(arguments)
         cluster, job, task = _place(arguments)
         server = Server(cluster, job, task, protocol=arguments.protocol)
     except (ValueError, TypeError, errors.OpError) as error:

@@ -10,6 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from millrace.cli import security
 from millrace.core import errors
 from millrace.rpc.service import Connection
 
@@ -22,13 +23,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Which cluster."""
     parser.add_argument("target", help="grpc://host:port of any of its tasks")
     parser.add_argument("--json", action="store_true", help="everything, as JSON")
+    security.add_arguments(parser, serves=False)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Asks every task of the cluster."""
     address = arguments.target.removeprefix("grpc://")
     try:
+        security.set_environment(arguments)
         first = ask(address)
+    except ValueError as error:
+        print(f"millrace status: {error}", file=sys.stderr)
+        return FAILED
     except errors.OpError as error:
         print(f"millrace status: {address} does not answer: {error.message}", file=sys.stderr)
         return FAILED

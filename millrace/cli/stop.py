@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
+from millrace.cli import security
 from millrace.cli.status import ask
 from millrace.core import errors
 from millrace.rpc.service import Connection
@@ -18,13 +19,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Which cluster, and how much of it."""
     parser.add_argument("target", help="grpc://host:port of any of its tasks")
     parser.add_argument("--only", action="store_true", help="stop this task, not the others")
+    security.add_arguments(parser, serves=False)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Asks every server to stop; those that do not answer are named."""
     address = arguments.target.removeprefix("grpc://")
     try:
+        security.set_environment(arguments)
         cluster = ask(address)["cluster"]
+    except ValueError as error:
+        print(f"millrace stop: {error}", file=sys.stderr)
+        return FAILED
     except errors.OpError as error:
         print(f"millrace stop: {address} does not answer: {error.message}", file=sys.stderr)
         return FAILED

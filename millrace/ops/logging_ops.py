@@ -25,6 +25,7 @@ from millrace.graph.shape_inference import like, none
 from millrace.graph.slices import SparseTensor
 from millrace.graph.tensor import Tensor
 from millrace.ops import string_conversion
+from millrace.platform import file_access
 from millrace.platform import logging as tf_logging
 
 __all__ = ["Print", "print"]
@@ -107,7 +108,9 @@ def PrintV2(input: Any, *, output_stream: bytes, end: bytes) -> None:
         raise ValueError(f"Input is expected to be scalar, but got [{sizes}]")
     text = input[()] + end
     if output_stream.startswith(b"file://"):
-        with open(output_stream.removeprefix(b"file://"), "ab") as file:
+        path = output_stream.removeprefix(b"file://")
+        file_access.check("", os.fsdecode(path))
+        with open(path, "ab") as file:
             file.write(text)
     elif output_stream in _LOGGERS:
         _LOGGERS[output_stream]("%s", input[()].decode(errors="replace"))

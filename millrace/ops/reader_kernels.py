@@ -28,7 +28,7 @@ from millrace.graph.registry import NO_GRADIENT
 from millrace.graph.shape_inference import ShapeContext, none, scalars, vector_of_unknown
 from millrace.ops import shared_state
 from millrace.ops.queue_kernels import Queue
-from millrace.platform import gfile
+from millrace.platform import file_access, gfile
 
 #: (key, value) of a record.
 Record = tuple[bytes, bytes]
@@ -331,8 +331,10 @@ class Reader:
         """Serves reads until there are none, or one is parked at its queue."""
         while read is not None:
             try:
-                if not self._advance(read):
-                    return
+                # The read may go on in the thread of whoever brought it a file's name.
+                with file_access.confined(read.ctx.session.file_access):
+                    if not self._advance(read):
+                        return
             except Exception as error:
                 outcome: Exception | None = error
             else:
@@ -359,7 +361,8 @@ class Reader:
 
     def _resume(self, read: _Read, arrived: Any) -> None:
         try:
-            self._start(arrived.result()[0].item())
+            with file_access.confined(read.ctx.session.file_access):
+                self._start(arrived.result()[0].item())
         except Exception as error:
             with self._lock:
                 following = self._active = self._waiting.popleft() if self._waiting else None

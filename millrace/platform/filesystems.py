@@ -21,6 +21,7 @@ from typing import Any, BinaryIO, Protocol, cast
 import fsspec
 
 from millrace.core import errors
+from millrace.platform import file_access
 
 # `scheme://rest`; a Windows drive or a name with a colon is no scheme.
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
@@ -273,8 +274,10 @@ def resolve(name: str) -> tuple[FileSystem, str]:
 
     Raises:
       UnimplementedError: No file system answers to the scheme of the URL.
+      PermissionDeniedError: The step that runs may not touch it; see `file_access`.
     """
     scheme, rest = split_scheme(name)
+    file_access.check(scheme, rest)
     if scheme in ("", "file://"):
         return _LOCAL, rest
     protocol = scheme.removesuffix("://")

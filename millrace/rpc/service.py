@@ -20,26 +20,32 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from millrace.core import errors
-from millrace.platform import logging
+from millrace.platform import limits, logging
 from millrace.platform.patience import Patience
+from millrace.rpc import refusal
+from millrace.rpc.callers import Callers, host_of
 from millrace.rpc.grpc_channel import GrpcChannel
 from millrace.rpc.messages import MASTER_METHODS, WORKER_METHODS
+from millrace.rpc.security import Security
 
 MASTER = "tensorflow.MasterService"
 WORKER = "tensorflow.WorkerService"
 PEER = "millrace.PeerService"
 _NO_LIMIT = -1
-_OPTIONS = (
-    ("grpc.max_send_message_length", _NO_LIMIT),
-    ("grpc.max_receive_message_length", _NO_LIMIT),
-    ("grpc.so_reuseport", 0),
-)
+#: A message of protobuf's, and so of gRPC's, is never larger.
+_MAX_MESSAGE = (1 << 31) - 1
+#: Who has no token, or nothing to ask, need not hold a connection for ever; it is made anew.
+_IDLE_MILLISECONDS = 600_000
 #: A task that was waited for long is found soon after it is up; gRPC's own limit is 2 minutes.
 _RECONNECT = (
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 1000),
     ("grpc.max_reconnect_backoff_ms", 1000),
 )
+#: A server that is there answers within so many seconds; else it is asked why it does not.
+_SOON = 1.0
+#: What becomes of a call when the server's door did not open.
+_MAY_BE_REFUSED = (errors.UNAVAILABLE, errors.DEADLINE_EXCEEDED)
 _STATUS_BY_CODE = {status.value[0]: status for status in grpc.StatusCode}
 #: Goes with an error that a service raised, to tell it from one of gRPC's own.
 _SAID_BY_SERVICE = (("millrace-error", "1"),)
@@ -120,14 +126,27 @@ class CachedThreads(concurrent.futures.Executor):
 class RpcServer:
     """A gRPC server with the services of one task."""
 
-    def __init__(self, threads: concurrent.futures.Executor) -> None:
-        self._server = grpc.server(threads, options=_OPTIONS)
+    def __init__(
+        self, threads: concurrent.futures.Executor, security: Security | None = None
+    ) -> None:
+        self._security = security or Security()
+        self._callers = Callers()
+        options = (
+            *_message_options(),
+            ("grpc.so_reuseport", 0),
+            ("grpc.server_handshake_timeout_ms", int(limits.HANDSHAKE_SECONDS.value * 1000)),
+            ("grpc.max_connection_idle_ms", _IDLE_MILLISECONDS),
+            ("grpc.max_allowed_incoming_connections", int(min(limits.CONNECTIONS.value, 1 << 30))),
+        )
+        self._server = grpc.server(
+            threads, options=options, interceptors=self._security.interceptors()
+        )
 
     def add(self, name: str, methods: Mapping[str, tuple[Any, Any]], service: Any) -> None:
         """Serves the methods of one service."""
         handlers = {
             remote: grpc.unary_unary_rpc_method_handler(
-                _guarded(
+                self._guarded(
                     _on_bytes(getattr(service, method_name(remote)), request), f"{name}/{remote}"
                 )
             )
@@ -174,13 +193,17 @@ class RpcServer:
                 grpc.method_handlers_generic_handler(
                     PEER,
                     {
-                        "Meet": grpc.unary_unary_rpc_method_handler(_guarded(meet, f"{PEER}/Meet")),
-                        "Status": grpc.unary_unary_rpc_method_handler(
-                            _guarded(status, f"{PEER}/Status")
+                        "Meet": grpc.unary_unary_rpc_method_handler(
+                            self._guarded(meet, f"{PEER}/Meet")
                         ),
-                        "Stop": grpc.unary_unary_rpc_method_handler(_guarded(stop, f"{PEER}/Stop")),
+                        "Status": grpc.unary_unary_rpc_method_handler(
+                            self._guarded(status, f"{PEER}/Status")
+                        ),
+                        "Stop": grpc.unary_unary_rpc_method_handler(
+                            self._guarded(stop, f"{PEER}/Stop")
+                        ),
                         "Register": grpc.unary_unary_rpc_method_handler(
-                            _guarded(register, f"{PEER}/Register")
+                            self._guarded(register, f"{PEER}/Register")
                         ),
                         "Exchange": grpc.stream_stream_rpc_method_handler(exchange),
                     },
@@ -194,8 +217,11 @@ class RpcServer:
         Raises:
           UnknownError: The port is taken, or the host is not one of this machine's.
         """
+        credentials = self._security.server_credentials()
         try:
             _refuse_taken(address)
+            if credentials is not None:
+                return int(self._server.add_secure_port(address, credentials))
             return int(self._server.add_insecure_port(address))
         except (RuntimeError, OSError) as error:
             raise errors.UnknownError(
@@ -205,6 +231,9 @@ class RpcServer:
                 "have the port (choose another, or 0 for any), or the host is not an address of "
                 "this machine.",
             ) from error
+
+    def _guarded(self, call: Callable[[Any], Any], name: str) -> Callable[[Any, Any], Any]:
+        return self._callers.counted(_guarded(call, name))
 
     def start(self) -> None:
         """Begins to serve."""
@@ -237,6 +266,16 @@ def _refuse_taken(address: str) -> None:
                 raise
 
 
+def _message_options() -> tuple[tuple[str, int], ...]:
+    return (
+        ("grpc.max_send_message_length", _NO_LIMIT),
+        (
+            "grpc.max_receive_message_length",
+            int(min(limits.MESSAGE_BYTES.value, _MAX_MESSAGE)),
+        ),
+    )
+
+
 _call = threading.local()
 
 
@@ -249,6 +288,12 @@ def on_abandoned(callback: Callable[[], Any]) -> None:
     context = getattr(_call, "context", None)
     if context is not None and not context.add_callback(callback):
         callback()
+
+
+def caller() -> str:
+    """The machine of the client whose call this thread serves; empty when it serves none."""
+    context = getattr(_call, "context", None)
+    return "" if context is None else host_of(context.peer())
 
 
 def _on_bytes(method: Callable[[Any], Any], request: Any) -> Callable[[bytes], bytes]:
@@ -332,14 +377,18 @@ class Stub:
 class Connection:
     """A gRPC connection to a server."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, security: Security | None = None) -> None:
+        """Connects, with the keys of the environment when none are given."""
         self.address = address
+        self._security = Security.from_environment() if security is None else security
         self._closed = False
         self._probing = threading.Lock()
         self._reached_at = float("-inf")
+        #: Whether it was ever answered: then no key is the wrong one.
+        self._is_known = False
         # Each connection is its own: otherwise one's backing off would delay another's start.
-        options = (*_OPTIONS[:2], ("grpc.use_local_subchannel_pool", 1), *_RECONNECT)
-        self.grpc_channel = grpc.insecure_channel(address, options=options)
+        options = (*_message_options(), ("grpc.use_local_subchannel_pool", 1), *_RECONNECT)
+        self.grpc_channel = self._security.channel(address, options)
 
     def master(self) -> Stub:
         """The server's master service."""
@@ -392,9 +441,11 @@ class Connection:
             raise errors.CancelledError(None, None, str(error)) from None
         try:
             try:
-                return answer.result(_SILENT_SECONDS)
+                result = answer.result(_SILENT_SECONDS)
             except grpc.FutureTimeoutError:
-                return self._wait_for(answer, name)
+                result = self._wait_for(answer, name)
+            self._is_known = True
+            return result
         except grpc.RpcError as error:
             raise self.error_of(error) from None
         except grpc.FutureCancelledError:
@@ -439,7 +490,8 @@ class Connection:
         with self._probing:
             if self._reached_at > time.monotonic() - _SILENT_SECONDS:
                 return True
-            probe = Connection(self.address)
+            probe = Connection(self.address, self._security)
+            probe._is_known = True  # Nobody wants to know why it is not.
             try:
                 probe.wait_until_ready(timeout)
             except errors.OpError:
@@ -464,21 +516,42 @@ class Connection:
 
         Raises:
           DeadlineExceededError: It does not within `timeout` seconds.
+          UnauthenticatedError: It is there, but its door needs another key than ours.
         """
         ready = grpc.channel_ready_future(self.grpc_channel)
         try:
-            ready.result(timeout)
+            try:
+                ready.result(min(timeout, _SOON))
+            except grpc.FutureTimeoutError:
+                self._check_not_refused()
+                ready.result(max(0.0, timeout - _SOON))
+            self._is_known = True
         except grpc.FutureTimeoutError:
+            self._check_not_refused()
             raise errors.DeadlineExceededError(
                 None, None, f"{self.address} does not answer."
             ) from None
         finally:
             ready.cancel()  # or it would go on watching the connection
 
+    def _check_not_refused(self) -> None:
+        why = None if self._is_known else refusal.explain(self.address, self._security)
+        if why is not None:
+            raise errors.UnauthenticatedError(None, None, why)
+
     def error_of(self, error: Any) -> errors.OpError:
         """A gRPC failure as TensorFlow's exception."""
         code = error.code().value[0]
         details = error.details() or ""
+        if code in _MAY_BE_REFUSED and not self._is_known and not self._closed:
+            why = refusal.explain(self.address, self._security)
+            if why is not None:
+                return errors.UnauthenticatedError(None, None, why)
+        if code == errors.RESOURCE_EXHAUSTED and "larger than max" in details:
+            details = (
+                f"{details}: {self.address} gives no more for {limits.MESSAGE_BYTES.what}; "
+                f"{limits.MESSAGE_BYTES.variable} raises the limit of the side that receives."
+            )
         if code == errors.CANCELLED and self._closed:
             return errors.CancelledError(None, None, "The connection was closed here.")
         if code == errors.CANCELLED and _SAID_BY_SERVICE[0] not in (

@@ -1,4 +1,4 @@
-"""The fast data plane: messages over a plain stream socket.
+"""The fast data plane: messages over a stream socket, plain or with TLS.
 
 A message is written with one scatter call straight from the arrays that it holds, and read
 straight into aligned memory. When the socket's buffer is full, what is left is written by a
@@ -13,10 +13,8 @@ import contextlib
 import socket
 import struct
 import threading
-import time
 from typing import Any
 
-from millrace.core import errors
 from millrace.rpc.channel import Channel, Handler, start_thread
 from millrace.rpc.message import (
     PREFIX_BYTES,
@@ -167,82 +165,3 @@ def _tune(connection: Any) -> None:
         connection.setsockopt(socket.SOL_SOCKET, option, _SOCKET_BUFFER)
     if connection.family != socket.AF_UNIX:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-
-
-class SocketListener:
-    """Accepts connections and makes channels of those that begin with a valid ticket.
-
-    A connection first sends a ticket of `TICKET_BYTES`, which the dialing task was given over
-    gRPC: who cannot speak with the gRPC port of a server cannot speak with this one either.
-    """
-
-    def __init__(self, host: str, on_connection: Any) -> None:
-        self._on_connection = on_connection
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._socket = socket.create_server((host, 0), family=family, backlog=256)
-        self.port: int = self._socket.getsockname()[1]
-        self._closed = False
-        start_thread(self._accept, "millrace accepts")
-
-    def _accept(self) -> None:
-        while not self._closed:
-            try:
-                connection, _ = self._socket.accept()
-                start_thread(self._greet, "millrace greets", connection)
-            except (OSError, RuntimeError):
-                # Too many files or threads are open: this passes, and then others are served.
-                if not self._closed:
-                    time.sleep(_RETRY_SECONDS)
-
-    def _greet(self, connection: Any) -> None:
-        accepted = False
-        try:
-            ticket = _read_ticket(connection, time.monotonic() + _GREETING_SECONDS)
-            connection.settimeout(None)
-            accepted = len(ticket) == TICKET_BYTES and self._on_connection(ticket, connection)
-        except (OSError, errors.OpError):
-            accepted = False
-        finally:
-            if not accepted:
-                connection.close()
-
-    def close(self) -> None:
-        """Stops accepting."""
-        self._closed = True
-        with contextlib.suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)
-        self._socket.close()
-
-
-def _read_ticket(connection: Any, deadline: float) -> bytes:
-    """The first bytes of a connection, fewer than TICKET_BYTES when it ends early."""
-    data = b""
-    while len(data) < TICKET_BYTES:
-        connection.settimeout(max(0.001, deadline - time.monotonic()))
-        piece = connection.recv(TICKET_BYTES - len(data))
-        if not piece:
-            break
-        data += piece
-    return data
-
-
-TICKET_BYTES = 32
-#: Whoever has connected has this long to show its ticket.
-_GREETING_SECONDS = 10.0
-_RETRY_SECONDS = 0.05
-
-
-def dial(address: tuple[str, int], ticket: bytes, timeout: float) -> Any:
-    """A connected socket on which the ticket was sent.
-
-    Raises:
-      OSError: Nobody answers there.
-    """
-    connection = socket.create_connection(address, timeout=timeout)
-    try:
-        connection.sendall(ticket)
-        connection.settimeout(None)
-    except OSError:
-        connection.close()
-        raise
-    return connection

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from millrace.core import errors
+from millrace.platform import file_access
 from millrace.platform.patience import Patience
 from millrace.runtime import step_stats
 from millrace.runtime.deferred import Deferred
@@ -29,6 +30,9 @@ def run(plan: Plan, step: Step, feeds: Sequence[Any]) -> list[Any]:
 
 def run_values(plan: Plan, step: Step, feeds: Sequence[Any]) -> list[Any]:
     """Runs a whole plan in the calling thread; the results stay where they are."""
+    if step.session.file_access is not file_access.current():
+        with file_access.confined(step.session.file_access):
+            return run_values(plan, step, feeds)
     if plan.blocks:
         execution = Execution(plan, step)
         for i, value in enumerate(feeds):
@@ -110,6 +114,14 @@ class Execution:
 
     def advance(self) -> None:
         """Runs all stages that can run now."""
+        allowed = self.step.session.file_access
+        if allowed is not file_access.current():
+            with file_access.confined(allowed):
+                self._advance()
+        else:
+            self._advance()
+
+    def _advance(self) -> None:
         while True:
             arrived: list[tuple[int, Deferred]] = []
             if self._arrived:  # Whoever adds to it wakes us, or finds that we still look again.

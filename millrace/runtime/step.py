@@ -12,6 +12,7 @@ import numpy as np
 from millrace.core.resource_handle import ResourceHandle
 from millrace.passes.function_body import bodies_of, random_name
 from millrace.passes.node import Node
+from millrace.platform.file_access import FileAccess
 from millrace.runtime.cancellation import Cancellation
 from millrace.runtime.deferred import Deferred
 from millrace.runtime.resources import ResourceStore
@@ -24,8 +25,10 @@ class SessionState:
     of a session.
     """
 
-    def __init__(self, resources: ResourceStore) -> None:
+    def __init__(self, resources: ResourceStore, file_access: FileAccess | None = None) -> None:
         self.resources = resources
+        #: What the session's ops may touch when its client is not in this process.
+        self.file_access = file_access
         self._lock = threading.Lock()
         self._counts: dict[str, int] = {}
         self._salt = secrets.randbits(32)

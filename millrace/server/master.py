@@ -30,6 +30,7 @@ from millrace.passes.place import Placer
 from millrace.passes.program_def import to_graph_def
 from millrace.passes.prune import prune
 from millrace.platform import logging
+from millrace.platform.file_access import FileAccess
 from millrace.platform.patience import Patience
 from millrace.rpc import messages
 from millrace.rpc.channel import start_thread
@@ -98,13 +99,25 @@ class Master:
         self._chores: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         start_thread(_do_chores, f"millrace chores of {worker.task}", self._chores)
 
-    def create_session(self, graph: Graph, config: Any, target: str = "") -> MasterSession:
+    def create_session(
+        self,
+        graph: Graph,
+        config: Any,
+        target: str = "",
+        file_access: FileAccess | None = None,
+    ) -> MasterSession:
         """A new session; waits until the tasks that it may use are there.
+
+        Args:
+          graph: The client's graph.
+          config: The session's ConfigProto.
+          target: What the client connected to.
+          file_access: What a client that is not in this process may touch.
 
         Raises:
           UnavailableError: The server is stopped before they are.
         """
-        session = MasterSession(self, graph, config, target)
+        session = MasterSession(self, graph, config, target, file_access)
         with self._lock:
             self._opening.add(session)
             closed = self._closed
@@ -239,12 +252,20 @@ def task_name(job: str, index: int) -> str:
 class MasterSession:
     """One session: a graph, the tasks that it may use, and the steps that it runs."""
 
-    def __init__(self, master: Master, graph: Graph, config: Any, target: str = "") -> None:
+    def __init__(
+        self,
+        master: Master,
+        graph: Graph,
+        config: Any,
+        target: str = "",
+        file_access: FileAccess | None = None,
+    ) -> None:
         self.handle = secrets.token_hex(8)
         self.graph = graph
         self._master = master
         self._worker = master.worker
         self._config = config
+        self._file_access = file_access
         self._lock = threading.RLock()  # see Worker
         self._steps: set[int] = set()
         self._partial_runs: set[int] = set()
@@ -379,7 +400,9 @@ class MasterSession:
             request.server_def.cluster.CopyFrom(ClusterSpec(cluster).as_cluster_def())
             stub = self._master.peers.connection(address).worker()
             stub.create_worker_session(request, timeout=_STATUS_SECONDS)
-        return self._worker.create_session(self.handle, me.address, self._addresses, isolated)
+        return self._worker.create_session(
+            self.handle, me.address, self._addresses, isolated, self._file_access
+        )
 
     # -- Preparing -------------------------------------------------------------------------
 

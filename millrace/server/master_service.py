@@ -15,8 +15,11 @@ from millrace.graph.graph import Graph
 from millrace.graph.import_graph_def import extend_graph, forget_origins
 from millrace.graph.operation import Operation
 from millrace.graph.tensor import Tensor
+from millrace.platform.file_access import FileAccess
 from millrace.rpc import messages
+from millrace.rpc.service import caller
 from millrace.server.distributed_step import PreparedStep
+from millrace.server.guest import GraphSize, SessionQuota
 from millrace.server.master import Master, MasterSession
 
 _MAX_CACHED_RUNS = 1024
@@ -28,8 +31,9 @@ _MARKED_NODE = r"[[{{node \1}} ("
 class _ServedSession:
     """A remote client's session: its graph, and runs by names."""
 
-    def __init__(self, session: MasterSession) -> None:
+    def __init__(self, session: MasterSession, size: GraphSize) -> None:
         self.session = session
+        self._size = size
         self.version = 0
         self._lock = threading.Lock()
         self._runs: dict[Any, PreparedStep] = {}
@@ -40,6 +44,7 @@ class _ServedSession:
     def extend(self, graph_def: Any) -> None:
         graph = self.session.graph
         with self._lock:
+            self._size.add(graph_def)
             add_to_graph(graph, graph_def)
             self.version += 1
 
@@ -142,8 +147,10 @@ class _ServedSession:
 class MasterService:
     """A method a remote method; see `rpc.service.RpcServer.add`."""
 
-    def __init__(self, master: Master) -> None:
+    def __init__(self, master: Master, file_access: FileAccess | None = None) -> None:
         self._master = master
+        self._file_access = file_access
+        self._quota = SessionQuota(lambda handle: handle in master.sessions)
         self._served: dict[str, _ServedSession] = {}
 
     def _session(self, handle: str) -> _ServedSession:
@@ -159,9 +166,13 @@ class MasterService:
         config = ConfigProto()
         config.CopyFrom(self._master.default_config)
         config.MergeFrom(request.config)
+        self._quota.check(caller())
+        size = GraphSize()
+        size.add(request.graph_def)
         add_to_graph(graph, request.graph_def)
-        session = self._master.create_session(graph, config, request.target)
-        self._served[session.handle] = _ServedSession(session)
+        session = self._master.create_session(graph, config, request.target, self._file_access)
+        self._quota.note(session.handle, caller())
+        self._served[session.handle] = _ServedSession(session, size)
         self._forget_closed()
         return messages.CreateSessionResponse(session_handle=session.handle, graph_version=0)
 

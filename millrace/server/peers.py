@@ -23,9 +23,11 @@ from millrace.protocol.membership import Membership, Verdict
 from millrace.rpc import in_process
 from millrace.rpc.channel import Channel
 from millrace.rpc.grpc_channel import GrpcChannel
+from millrace.rpc.listener import TICKET_BYTES, SocketListener, dial
 from millrace.rpc.message import Kind, Message
+from millrace.rpc.security import Security
 from millrace.rpc.service import Connection
-from millrace.rpc.socket_channel import TICKET_BYTES, SocketChannel, SocketListener, dial
+from millrace.rpc.socket_channel import SocketChannel
 
 PLAIN = "grpc"
 FAST = "grpc+fast"
@@ -62,8 +64,16 @@ class Peers:
         weakref.WeakValueDictionary()
     )
 
-    def __init__(self, me: Identity, protocol: str, on_message: OnMessage, on_lost: OnLost) -> None:
+    def __init__(
+        self,
+        me: Identity,
+        protocol: str,
+        on_message: OnMessage,
+        on_lost: OnLost,
+        security: Security | None = None,
+    ) -> None:
         self.me = me
+        self._security = security or Security()
         self._protocol = protocol
         self._tell = on_message
         self._on_lost = on_lost
@@ -88,7 +98,9 @@ class Peers:
         self._closed = False
         if protocol == FAST:
             host = me.address.rpartition(":")[0]
-            self._listener = SocketListener(_bindable(host), self._accept_socket)
+            self._listener = SocketListener(
+                _bindable(host), self._accept_socket, self._security.server_context()
+            )
             Peers._of_this_process[me.address] = self
 
     # -- Sending ---------------------------------------------------------------------------
@@ -130,7 +142,7 @@ class Peers:
                 raise self._stopped_error()
             found = self._connections.get(address)
             if found is None:
-                found = self._connections[address] = Connection(address)
+                found = self._connections[address] = Connection(address, self._security)
                 if len(self._connections) > _MAX_CONNECTIONS:
                     # Whoever uses it has it; it closes when nobody does.
                     self._connections.pop(next(iter(self._connections)))
@@ -159,7 +171,8 @@ class Peers:
         if self._protocol == FAST and port:
             host = address.rpartition(":")[0].strip("[]")
             try:
-                raw = dial((host, int(port)), ticket, _DIAL_SECONDS)
+                proof, context = self._security.proof(ticket), self._security.client_context()
+                raw = dial((host, int(port)), proof, _DIAL_SECONDS, context)
             except OSError as error:
                 raise errors.UnavailableError(
                     None, None, f"{them.task} at {host}:{port} does not answer: {error}"
@@ -210,7 +223,7 @@ class Peers:
                 raise _replaced_error(them.identity.address)
         ticket = secrets.token_bytes(TICKET_BYTES)
         with self._lock:
-            self._tickets[ticket] = them.identity
+            self._tickets[self._security.place_of(self._security.proof(ticket))] = them.identity
             while len(self._tickets) > _MAX_TICKETS:
                 self._tickets.popitem(last=False)
         answer = {**self.me._asdict(), "ticket": ticket.hex()}
@@ -220,7 +233,7 @@ class Peers:
 
     def accept_stream(self, ticket: bytes) -> GrpcChannel | None:
         """A channel for a gRPC stream that begins with a ticket, or None to refuse it."""
-        them = self._use_ticket(ticket)
+        them = self._use_ticket(self._security.proof(ticket))
         if them is None:
             return None
         channel = GrpcChannel(self, them.task, them.incarnation)
@@ -230,8 +243,8 @@ class Peers:
             return None
         return channel
 
-    def _accept_socket(self, ticket: bytes, connection: Any) -> bool:
-        them = self._use_ticket(ticket)
+    def _accept_socket(self, proof: bytes, connection: Any) -> bool:
+        them = self._use_ticket(proof)
         if them is None:
             return False
         channel = SocketChannel(connection, self, them.task, them.incarnation)
@@ -239,9 +252,10 @@ class Peers:
         channel.start()
         return True
 
-    def _use_ticket(self, ticket: bytes) -> Identity | None:
+    def _use_ticket(self, proof: bytes) -> Identity | None:
+        place = self._security.place_of(proof)
         with self._lock:
-            return None if self._closed else self._tickets.pop(ticket, None)
+            return None if self._closed else self._tickets.pop(place, None)
 
     # -- What channels tell ----------------------------------------------------------------
 

@@ -9,15 +9,18 @@ import secrets
 import threading
 import time
 import weakref
+from collections.abc import Sequence
 from typing import Any
 
 from millrace.core import errors
 from millrace.core.cluster_spec import ClusterDef, ClusterSpec
 from millrace.core.config import ConfigProto, RunMetadata
 from millrace.graph.graph import Graph
+from millrace.platform.file_access import FileAccess
 from millrace.rpc import messages
 from millrace.rpc.channel import Channel
 from millrace.rpc.message import Kind, Message
+from millrace.rpc.security import Security, check_door, is_loopback
 from millrace.rpc.service import CachedThreads, RpcServer, shorten
 from millrace.runtime.plan import host_value
 from millrace.runtime.step import Step
@@ -51,9 +54,14 @@ class Server:
         there is) or ``grpc``.
       config: The default ConfigProto of sessions, and how many devices the task has.
       start: Whether to start at once.
+      security: The keys of the task's door; those of the environment by default. TensorFlow has
+        no such argument. See docs/security.md.
+      allowed_folders: Where ops of clients elsewhere may read and write files; those of the
+        environment by default, and all when only this machine reaches the task.
 
     Raises:
       TypeError, ValueError: The description is wrong or incomplete.
+      FailedPreconditionError: Other machines can reach the task, and it has no door.
       UnknownError: The task's address cannot be listened at.
     """
 
@@ -65,7 +73,10 @@ class Server:
         protocol: str | None = None,
         config: Any = None,
         start: bool = True,
+        security: Security | None = None,
+        allowed_folders: Sequence[str] | None = None,
     ) -> None:
+        self._security = Security.from_environment() if security is None else security
         self._server_def = make_server_def(
             server_or_cluster_def, job_name, task_index, protocol, config
         )
@@ -79,8 +90,9 @@ class Server:
         self._stopping = False
         self._stopped = threading.Event()
         self._threads = CachedThreads("millrace step")
-        self._rpc = RpcServer(self._threads)
         host, _, port = self._own_address().rpartition(":")
+        check_door(self._task, self._own_address(), self._security)
+        self._rpc = RpcServer(self._threads, self._security)
         bound = self._rpc.bind(f"{host}:{definition.port or port}")
         self._address = f"{host}:{bound}"
         if int(port) == 0:
@@ -94,6 +106,7 @@ class Server:
             definition.protocol,
             self._on_message,
             self._on_lost,
+            self._security,
         )
         self._worker = Worker(self._task, self._peers.post, self._threads)
         self._master = Master(
@@ -113,9 +126,10 @@ class Server:
             on_pause=self._peers.doubt,
         )
         self._peers.was_paused, self._peers.awake = self._watch.was_paused, self._watch.awake
+        file_access = FileAccess.for_server(allowed_folders, not is_loopback(host))
         self._rpc.add_services(
-            MasterService(self._master),
-            WorkerService(self._worker, self._devices, self._peers.channel),
+            MasterService(self._master, file_access),
+            WorkerService(self._worker, self._devices, self._peers.channel, file_access),
         )
         self._rpc.add_peer(
             self._peers.meet,

@@ -15,6 +15,7 @@ from typing import Any
 from millrace.core import errors
 from millrace.passes.node import Program
 from millrace.passes.transfer import RECEIVE, SEND
+from millrace.platform.file_access import FileAccess
 from millrace.rpc.message import Kind, Message
 from millrace.runtime import executor
 from millrace.runtime.deferred import Deferred
@@ -23,6 +24,7 @@ from millrace.runtime.mailbox import Mailbox
 from millrace.runtime.plan import Plan
 from millrace.runtime.resources import ResourceStore, VariableSlot
 from millrace.runtime.step import SessionState, Step
+from millrace.server.guest import check_no_python
 from millrace.server.transfer_log import TransferLog
 
 #: Sessions that have registered nothing yet; when there are more, the oldest is forgotten.
@@ -41,12 +43,17 @@ class WorkerSession:
     """
 
     def __init__(
-        self, handle: str, master: str, addresses: dict[str, str], resources: ResourceStore
+        self,
+        handle: str,
+        master: str,
+        addresses: dict[str, str],
+        resources: ResourceStore,
+        file_access: FileAccess | None,
     ) -> None:
         self.handle = handle
         self.master = master
         self.addresses = addresses
-        self.state = SessionState(resources)
+        self.state = SessionState(resources, file_access)
         self.graphs: set[int] = set()
 
 
@@ -152,11 +159,25 @@ class Worker:
     # -- Sessions and graphs ---------------------------------------------------------------
 
     def create_session(
-        self, handle: str, master: str, addresses: dict[str, str], isolated: bool
+        self,
+        handle: str,
+        master: str,
+        addresses: dict[str, str],
+        isolated: bool,
+        file_access: FileAccess | None = None,
     ) -> WorkerSession:
-        """Makes ready for a master's session."""
+        """Makes ready for a master's session.
+
+        Args:
+          handle: Its name.
+          master: The address of the master's task.
+          addresses: Where its tasks are.
+          isolated: Whether it shares no variables with others.
+          file_access: What a session of a client elsewhere may touch; None for one in this
+            process, which may do what the process may.
+        """
         resources = ResourceStore() if isolated else self.resources
-        session = WorkerSession(handle, master, addresses, resources)
+        session = WorkerSession(handle, master, addresses, resources, file_access)
         with self._lock:
             self._check_serves()
             self._sessions[handle] = session
@@ -164,6 +185,10 @@ class Worker:
         if len(idle) > _MAX_IDLE_SESSIONS:
             self.delete_session(idle[0])  # Its master made it, did not use it, and is gone.
         return session
+
+    def has_session(self, handle: str) -> bool:
+        """Whether there is a session of that name."""
+        return handle in self._sessions
 
     def session(self, handle: str) -> WorkerSession:
         """The session of that name.
@@ -206,6 +231,8 @@ class Worker:
         self, session: WorkerSession, program: Program, *, late: bool = False
     ) -> RegisteredGraph:
         """Plans a program."""
+        if session.state.file_access is not None:
+            check_no_python(program.nodes)
         # Not 1, 2, 3: a master that knew this task before it was restarted must not run a graph
         # of somebody else's by its old number.
         graph = RegisteredGraph(secrets.randbits(62), session, program, late)

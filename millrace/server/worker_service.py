@@ -15,12 +15,14 @@ from millrace.core.cluster_spec import ClusterSpec
 from millrace.core.config import RunMetadata
 from millrace.core.tensor_proto import make_ndarray, make_tensor_proto
 from millrace.passes.program_def import from_graph_def
+from millrace.platform.file_access import FileAccess
 from millrace.rpc import messages
-from millrace.rpc.service import on_abandoned
+from millrace.rpc.service import caller, on_abandoned
 from millrace.runtime.deferred import Deferred
 from millrace.runtime.plan import host_value
 from millrace.runtime.step import Step
 from millrace.runtime.step_stats import fill_metadata
+from millrace.server.guest import GraphSize, SessionQuota
 from millrace.server.master import filtered_tasks
 from millrace.server.worker import Worker
 
@@ -29,11 +31,17 @@ class WorkerService:
     """A method a remote method; see `rpc.service.RpcServer.add`."""
 
     def __init__(
-        self, worker: Worker, devices: Callable[[], list[Any]], connect: Callable[[str], Any]
+        self,
+        worker: Worker,
+        devices: Callable[[], list[Any]],
+        connect: Callable[[str], Any],
+        file_access: FileAccess | None = None,
     ) -> None:
         self._worker = worker
         self._devices = devices
         self._connect = connect
+        self._file_access = file_access
+        self._quota = SessionQuota(worker.has_session)
 
     def get_status(self, request: Any) -> Any:
         """The task's devices."""
@@ -44,12 +52,15 @@ class WorkerService:
         if not request.session_handle:
             raise errors.InvalidArgumentError(None, None, "A worker session needs a handle.")
         cluster = ClusterSpec(request.server_def.cluster)
+        self._quota.check(caller())
         self._worker.create_session(
             request.session_handle,
             request.master_task,
             filtered_tasks(cluster, ()),
             request.isolate_session_state,
+            self._file_access,
         )
+        self._quota.note(request.session_handle, caller())
         return messages.CreateWorkerSessionResponse()
 
     def delete_worker_session(self, request: Any) -> Any:
@@ -60,6 +71,7 @@ class WorkerService:
     def register_graph(self, request: Any) -> Any:
         """Plans a part, and connects to the tasks that it sends to."""
         session = self._worker.session(request.session_handle)
+        GraphSize().add(request.graph_def)
         program = from_graph_def(request.graph_def)
         graph = self._worker.register(session, program)
         for address in graph.peers:

@@ -1,5 +1,6 @@
 """One contract for every way that messages go between two tasks."""
 
+import functools
 import socket
 import threading
 import time
@@ -12,11 +13,15 @@ import pytest
 from millrace.core import errors
 from millrace.core.dead import DEAD
 from millrace.rpc import in_process
+from millrace.rpc.certificates import LOOPBACK_HOSTS, Authority
 from millrace.rpc.channel import Channel
 from millrace.rpc.grpc_channel import GrpcChannel
+from millrace.rpc.listener import SocketListener, dial
 from millrace.rpc.message import Kind, Message
+from millrace.rpc.security import Security
 from millrace.rpc.service import CachedThreads, Connection, RpcServer
-from millrace.rpc.socket_channel import SocketChannel, SocketListener, dial
+from millrace.rpc.socket_channel import SocketChannel
+from millrace.rpc.tls_socket import TlsSocket
 
 SECONDS = 20.0
 
@@ -82,6 +87,38 @@ def socket_pair() -> Iterator[Pair]:
     other.close()
 
 
+@functools.cache
+def tls_keys() -> Security:
+    authority = Authority()
+    certificate, key = authority.issue("task", LOOPBACK_HOSTS)
+    return Security(authority.certificate, certificate, key)
+
+
+def tls_pair() -> Iterator[Pair]:
+    a, b = Recorder(), Recorder()
+    left, right = socket.socketpair()
+    found: list[Any] = []
+    here, there = tls_keys().client_context(), tls_keys().server_context()
+    assert here is not None and there is not None
+
+    def serve() -> None:
+        found.append(there.wrap_socket(right, server_side=True))
+
+    server = threading.Thread(target=serve)
+    server.start()
+    raw = TlsSocket(here.wrap_socket(left, server_hostname="localhost"))
+    server.join(SECONDS)
+    one = SocketChannel(raw, a, "/job:b", 2)
+    other = SocketChannel(TlsSocket(found[0]), b, "/job:a", 1)
+    one.start()
+    other.start()
+    pair = Pair(one, other, (a, b))
+    pair.inject = lambda data: raw.sendall(memoryview(data))
+    yield pair
+    one.close()
+    other.close()
+
+
 def grpc_pair(folder: Any) -> Iterator[Pair]:
     a, b = Recorder(), Recorder()
     accepted: list[GrpcChannel] = []
@@ -114,20 +151,23 @@ def grpc_pair(folder: Any) -> Iterator[Pair]:
     threads.shutdown()
 
 
-@pytest.fixture(params=["in_process", "socket", "grpc"])
+@pytest.fixture(params=["in_process", "socket", "tls", "grpc"])
 def pair(request: Any, tmp_path: Any) -> Iterator[Pair]:
     if request.param == "in_process":
         yield from in_process_pair()
     elif request.param == "socket":
         yield from socket_pair()
+    elif request.param == "tls":
+        yield from tls_pair()
     else:
         yield from grpc_pair(tmp_path)
 
 
-@pytest.fixture(params=["socket", "grpc"])
+@pytest.fixture(params=["socket", "tls", "grpc"])
 def wire(request: Any, tmp_path: Any) -> Iterator[Pair]:
     """The transports that carry bytes."""
-    yield from socket_pair() if request.param == "socket" else grpc_pair(tmp_path)
+    ways = {"socket": socket_pair, "tls": tls_pair, "grpc": lambda: grpc_pair(tmp_path)}
+    yield from ways[request.param]()
 
 
 def test_messages_arrive_in_order_each_way(pair):

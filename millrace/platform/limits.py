@@ -1,0 +1,126 @@
+"""What a server gives at most: each limit has a default, an environment variable, and an error.
+
+A limit is read where it is needed, so that a process may set it before it starts a server. Sizes
+may be written with a unit (`512M`, `16G`); `none` lifts a limit.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import re
+from pathlib import Path
+
+from millrace.core import errors
+
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_NUMBER = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
+_CGROUP_LIMITS = (
+    "/sys/fs/cgroup/memory.max",
+    "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+)
+
+
+class Limit:
+    """One limit.
+
+    Attributes:
+      variable: The environment variable that sets it.
+      what: What it limits, in words.
+    """
+
+    def __init__(self, variable: str, default: float | None, what: str) -> None:
+        self.variable = variable
+        self.what = what
+        self._default = default
+
+    @property
+    def default(self) -> float:
+        """What holds when the variable is not set."""
+        return _machine_memory() if self._default is None else self._default
+
+    @property
+    def value(self) -> float:
+        """The limit; infinity when it is lifted.
+
+        Raises:
+          ValueError: The variable holds something else than a number.
+        """
+        text = os.environ.get(self.variable, "").strip()
+        if not text:
+            return self.default
+        if text.lower() == "none":
+            return math.inf
+        match = _NUMBER.fullmatch(text)
+        if match is None:
+            raise ValueError(
+                f"{self.variable}={text!r} is not a number: write 1000, 512M, 16G or none."
+            )
+        return float(match[1]) * _UNITS[match[2].upper()]
+
+    def check(self, asked: float, of_what: str) -> None:
+        """Checks that no more is asked than is given.
+
+        Raises:
+          ResourceExhaustedError: More is asked; the message names the limit and how to raise it.
+        """
+        if asked > self.value:
+            raise self.error(asked, of_what)
+
+    def error(self, asked: float, of_what: str) -> errors.ResourceExhaustedError:
+        """The error for asking too much."""
+        return errors.ResourceExhaustedError(
+            None,
+            None,
+            f"{of_what}: {asked:,.0f} is more than the {self.value:,.0f} that are given for "
+            f"{self.what}. Set {self.variable} for the server to raise the limit.",
+        )
+
+
+def _machine_memory() -> float:
+    """The memory that this process may use: the machine's, or its container's."""
+    found = math.inf
+    with contextlib.suppress(ValueError, OSError, AttributeError):
+        found = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    for name in _CGROUP_LIMITS:
+        with contextlib.suppress(OSError, ValueError):
+            found = min(found, float(Path(name).read_text()))
+    return found
+
+
+MESSAGE_BYTES = Limit(
+    "MILLRACE_MAX_MESSAGE_BYTES",
+    16 << 30,
+    "bytes of one message (gRPC's own messages never exceed 2 GiB)",
+)
+GRAPH_NODES = Limit("MILLRACE_MAX_GRAPH_NODES", 1_000_000, "nodes of one session's graph")
+GRAPH_BYTES = Limit("MILLRACE_MAX_GRAPH_BYTES", 2 << 30, "bytes of one session's graph")
+SESSIONS_PER_CLIENT = Limit(
+    "MILLRACE_MAX_SESSIONS_PER_CLIENT", 1000, "open sessions of clients on one machine"
+)
+CALLS_PER_CLIENT = Limit(
+    "MILLRACE_MAX_CALLS_PER_CLIENT", 4000, "calls under way of clients on one machine"
+)
+MEMORY_BYTES = Limit("MILLRACE_MAX_MEMORY_BYTES", None, "bytes of memory of one task")
+CONNECTIONS = Limit("MILLRACE_MAX_CONNECTIONS", 4096, "gRPC connections to one task")
+HALF_OPEN_CONNECTIONS = Limit(
+    "MILLRACE_MAX_HALF_OPEN_CONNECTIONS",
+    256,
+    "connections to one task's data plane that have not shown who they are",
+)
+HANDSHAKE_SECONDS = Limit(
+    "MILLRACE_HANDSHAKE_SECONDS", 5.0, "seconds in which a connection shows who it is"
+)
+#: All of them, for `docs/security.md` and its test.
+ALL = (
+    MESSAGE_BYTES,
+    GRAPH_NODES,
+    GRAPH_BYTES,
+    SESSIONS_PER_CLIENT,
+    CALLS_PER_CLIENT,
+    MEMORY_BYTES,
+    CONNECTIONS,
+    HALF_OPEN_CONNECTIONS,
+    HANDSHAKE_SECONDS,
+)

@@ -1,0 +1,213 @@
+"""The data plane's door: accepts connections, and lets in those that show a valid ticket.
+
+A connection does its TLS handshake, if there is TLS, and sends a ticket of `TICKET_BYTES`, which
+the dialing task was given over gRPC: who cannot speak with the gRPC port of a server cannot speak
+with this one either. Until then it is a guest. One thread serves all guests and waits for none
+of them; a guest that takes too long is sent away, and when there are too many, the one that came
+first goes: an honest one is through in a moment.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import selectors
+import socket
+import ssl
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+from millrace.platform import limits
+from millrace.rpc.channel import start_thread
+from millrace.rpc.tls_socket import TlsSocket
+
+TICKET_BYTES = 32
+_RETRY_SECONDS = 0.05
+
+
+class _Guest:
+    """A connection that has not shown its ticket yet."""
+
+    __slots__ = ("connection", "deadline", "is_shaken", "ticket")
+
+    def __init__(self, connection: Any, deadline: float) -> None:
+        self.connection = connection
+        self.deadline = deadline
+        self.is_shaken = not isinstance(connection, ssl.SSLSocket)
+        self.ticket = b""
+
+    def go_on(self) -> int | None:
+        """Does what can be done without waiting; what to wait for next, or None when done.
+
+        Raises:
+          OSError: The connection ended, or is no TLS connection of somebody we know.
+        """
+        try:
+            if not self.is_shaken:
+                self.connection.do_handshake()
+                self.is_shaken = True
+            while len(self.ticket) < TICKET_BYTES:
+                piece = self.connection.recv(TICKET_BYTES - len(self.ticket))
+                if not piece:
+                    raise ConnectionError("it ended before its ticket")
+                self.ticket += piece
+        except (ssl.SSLWantReadError, BlockingIOError):
+            return selectors.EVENT_READ
+        except ssl.SSLWantWriteError:
+            return selectors.EVENT_WRITE
+        return None
+
+
+class SocketListener:
+    """Listens at any free port of a host.
+
+    Args:
+      host: A numeric address of this machine.
+      on_connection: Is given a ticket and the connection (a socket, or what looks like one);
+        whether it takes the connection.
+      context: The TLS settings, or None.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        on_connection: Callable[[bytes, Any], bool],
+        context: ssl.SSLContext | None = None,
+    ) -> None:
+        self._on_connection = on_connection
+        self._context = context
+        self._patience = limits.HANDSHAKE_SECONDS.value
+        self._most = int(limits.HALF_OPEN_CONNECTIONS.value)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._socket = socket.create_server((host, 0), family=family, backlog=1024)
+        self._socket.setblocking(False)
+        self.port: int = self._socket.getsockname()[1]
+        self._closed = False
+        self._guests: OrderedDict[Any, _Guest] = OrderedDict()
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._socket, selectors.EVENT_READ)
+        start_thread(self._serve, "millrace accepts")
+
+    @property
+    def guests(self) -> int:
+        """How many connections have not shown a ticket yet."""
+        return len(self._guests)
+
+    def _serve(self) -> None:
+        try:
+            while not self._closed:
+                first = next(iter(self._guests.values()), None)
+                timeout = None if first is None else max(0.0, first.deadline - time.monotonic())
+                for key, _ in self._selector.select(timeout):
+                    if self._closed:
+                        break
+                    if key.fileobj is self._socket:
+                        self._accept()
+                    elif key.fileobj in self._guests:
+                        self._attend(self._guests[key.fileobj])
+                self._send_away_late()
+        finally:
+            for guest in list(self._guests.values()):
+                self._send_away(guest)
+            self._selector.close()
+            self._socket.close()
+
+    def _accept(self) -> None:
+        try:
+            connection, _ = self._socket.accept()
+        except (BlockingIOError, InterruptedError, ConnectionError):
+            return
+        except OSError:
+            # Too many files are open: who waits longest makes room, else this passes.
+            if self._guests:
+                self._send_away(next(iter(self._guests.values())))
+            elif not self._closed:
+                time.sleep(_RETRY_SECONDS)
+            return
+        connection.setblocking(False)
+        if self._context is not None:
+            connection = self._context.wrap_socket(
+                connection, server_side=True, do_handshake_on_connect=False
+            )
+        while len(self._guests) >= self._most:
+            self._send_away(next(iter(self._guests.values())))
+        guest = _Guest(connection, time.monotonic() + self._patience)
+        self._guests[connection] = guest
+        self._selector.register(connection, selectors.EVENT_READ)
+
+    def _attend(self, guest: _Guest) -> None:
+        try:
+            event = guest.go_on()
+            if event is not None:
+                self._selector.modify(guest.connection, event)
+                return
+        except (OSError, ValueError):
+            self._send_away(guest)
+            return
+        self._forget(guest)
+        try:
+            start_thread(self._let_in, "millrace greets", guest)
+        except RuntimeError:  # There is no thread for it.
+            guest.connection.close()
+
+    def _let_in(self, guest: _Guest) -> None:
+        connection = guest.connection
+        if isinstance(connection, ssl.SSLSocket):
+            connection = TlsSocket(connection)
+        else:
+            connection.setblocking(True)
+        accepted = False
+        with contextlib.suppress(Exception):
+            accepted = self._on_connection(guest.ticket, connection)
+        if not accepted:
+            connection.close()
+
+    def _send_away_late(self) -> None:
+        now = time.monotonic()
+        while self._guests:
+            guest = next(iter(self._guests.values()))
+            if guest.deadline > now:
+                return
+            self._send_away(guest)
+
+    def _send_away(self, guest: _Guest) -> None:
+        self._forget(guest)
+        with contextlib.suppress(OSError):
+            guest.connection.close()
+
+    def _forget(self, guest: _Guest) -> None:
+        self._guests.pop(guest.connection, None)
+        with contextlib.suppress(KeyError, ValueError):
+            self._selector.unregister(guest.connection)
+
+    def close(self) -> None:
+        """Stops accepting, and sends the guests away."""
+        self._closed = True
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)  # wakes the thread, which closes it
+
+
+def dial(
+    address: tuple[str, int],
+    ticket: bytes,
+    timeout: float,
+    context: ssl.SSLContext | None = None,
+) -> Any:
+    """A connection on which the ticket was shown.
+
+    Raises:
+      OSError: Nobody answers there, or not as it should.
+    """
+    connection = socket.create_connection(address, timeout=timeout)
+    try:
+        if context is not None:
+            connection = context.wrap_socket(connection, server_hostname=address[0])
+        connection.sendall(ticket)
+        if isinstance(connection, ssl.SSLSocket):
+            return TlsSocket(connection)
+        connection.settimeout(None)
+    except OSError:
+        connection.close()
+        raise
+    return connection

@@ -1,0 +1,80 @@
+"""Why a server that is there does not let us in: found out by knocking again, and listening.
+
+gRPC says no more than "Socket closed" when one side speaks TLS and the other does not, or when a
+server does not accept a certificate. It would then be waited for as if it were down.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+
+from millrace.rpc.security import TLS_CA, TLS_CERTIFICATE, TLS_KEY, Security
+
+_SECONDS = 1.0
+
+
+def explain(address: str, security: Security) -> str | None:
+    """What is wrong between this process's keys and a server's door, or None if nothing shows."""
+    host, _, port = address.rpartition(":")
+    if not port.isdigit():
+        return None
+    host = host.strip("[]")
+    try:
+        with socket.create_connection((host, int(port)), timeout=_SECONDS) as raw:
+            raw.settimeout(_SECONDS)
+            knock = _with_tls if security.uses_tls else _without_tls
+            found = knock(raw, host, security)
+    except (OSError, ValueError):
+        return None
+    return f"The server at {address} {found}" if found else None
+
+
+def _with_tls(raw: socket.socket, host: str, security: Security) -> str | None:
+    context = security.client_context()
+    assert context is not None
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["h2"])
+    try:
+        with context.wrap_socket(raw, server_hostname=host) as tls:
+            # It judges our certificate after our side of the handshake is done.
+            tls.recv(1)
+    except ssl.SSLCertVerificationError as error:
+        return (
+            f"shows a certificate that this side does not accept: {error.verify_message}. It must "
+            f"be valid now, be signed by the authority in {TLS_CA}, and name {host!r}."
+        )
+    except ssl.SSLError as error:
+        reason = error.reason or ""
+        if "ALERT" in reason:
+            return (
+                f"does not accept this side's certificate: {_words(reason)}. The file that "
+                f"{TLS_CERTIFICATE} names must be valid now and be signed by its authority."
+            )
+        if reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG"):
+            return (
+                f"does not speak TLS, but this side is told to ({TLS_CA}, {TLS_CERTIFICATE}, "
+                f"{TLS_KEY}): start it with certificates too, or unset these variables here."
+            )
+    return None
+
+
+def _words(reason: str) -> str:
+    return reason.lower().replace("_", " ")
+
+
+def _without_tls(raw: socket.socket, host: str, security: Security) -> str | None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE  # Only its language matters; nothing is sent.
+    context.set_alpn_protocols(["h2"])
+    try:
+        with context.wrap_socket(raw, server_hostname=host):
+            pass
+    except ssl.SSLError as error:
+        if "ALERT" not in (error.reason or ""):
+            return None
+    return (
+        f"speaks TLS, and this side does not: set {TLS_CA}, {TLS_CERTIFICATE} and {TLS_KEY} to "
+        "PEM files that its authority signed."
+    )

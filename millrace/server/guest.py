@@ -1,0 +1,89 @@
+"""What is asked of a graph that came over the network, before it is run.
+
+A client of this process may run anything: it could do so without a graph. One from elsewhere may
+not run Python of this process, nor make it plan a graph without end.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from millrace.core import errors
+from millrace.passes.function_body import bodies_of
+from millrace.passes.node import Node
+from millrace.platform import limits
+
+#: Ops that call a function of the process that runs them.
+PYTHON_OPS = frozenset({"PyFunc", "PyFuncStateless", "EagerPyFunc"})
+
+
+def check_no_python(nodes: Iterable[Node]) -> None:
+    """Checks that no node, nor a function that one calls, runs Python.
+
+    Raises:
+      PermissionDeniedError: One does.
+    """
+    for node in nodes:
+        if node.type in PYTHON_OPS:
+            raise errors.PermissionDeniedError(
+                None,
+                node.source,
+                f"{node.name} ({node.type}) runs a Python function, which a server does for "
+                "clients of its own process only: the function is not part of the graph. Place "
+                "the op on the task of the process that made it, or feed what it returns.",
+            )
+        for body in bodies_of(node):
+            check_no_python(body.nodes)
+
+
+class GraphSize:
+    """How large the graph of one session has become."""
+
+    def __init__(self) -> None:
+        self._nodes = 0
+        self._bytes = 0
+
+    def add(self, graph_def: Any) -> None:
+        """Counts what a client adds to its graph.
+
+        Raises:
+          ResourceExhaustedError: It is too much; then it is not counted.
+        """
+        library = graph_def.library.function
+        nodes = self._nodes + len(graph_def.node) + sum(len(f.node_def) for f in library)
+        size = self._bytes + graph_def.ByteSize()
+        limits.GRAPH_NODES.check(nodes, "Nodes of the session's graph")
+        limits.GRAPH_BYTES.check(size, "Bytes of the session's graph")
+        self._nodes, self._bytes = nodes, size
+
+
+class SessionQuota:
+    """Which machine's client has which session.
+
+    Args:
+      is_open: Whether a session is still there.
+    """
+
+    def __init__(self, is_open: Callable[[str], bool]) -> None:
+        self._is_open = is_open
+        self._lock = threading.Lock()
+        self._hosts: dict[str, str] = {}
+
+    def check(self, host: str) -> None:
+        """Checks that a machine's clients may have one more.
+
+        Raises:
+          ResourceExhaustedError: They have as many as they may.
+        """
+        with self._lock:
+            for handle in [h for h in self._hosts if not self._is_open(h)]:
+                del self._hosts[handle]
+            count = sum(owner == host for owner in self._hosts.values())
+        limits.SESSIONS_PER_CLIENT.check(count + 1, f"Open sessions of clients at {host}")
+
+    def note(self, handle: str, host: str) -> None:
+        """A machine's client has one more."""
+        with self._lock:
+            self._hosts[handle] = host
