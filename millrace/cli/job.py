@@ -28,6 +28,7 @@ class Task(NamedTuple):
       environment: Variables that are set besides those of the launcher.
       serves: Whether it only serves others, and ends when the rest is done.
       address: Where its server can be asked, or an empty text.
+      remote: Whether it runs on another machine, its command being the connection to it.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Task(NamedTuple):
     environment: dict[str, str]
     serves: bool
     address: str
+    remote: bool = False
 
 
 def way_of(source: str) -> str | None:
@@ -46,6 +48,11 @@ def way_of(source: str) -> str | None:
     if re.search(r"^\s*(ps_hosts|worker_hosts)\s*=\s*\[", source, re.MULTILINE):
         return SERVERS
     return None
+
+
+def uses_tensorflow(source: str) -> bool:
+    """Whether a program imports TensorFlow, or Millrace by its name."""
+    return bool(re.search(r"^\s*(import|from)\s+(tensorflow|millrace)\b", source, re.MULTILINE))
 
 
 def index_flag_of(source: str) -> str:

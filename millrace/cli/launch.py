@@ -1,37 +1,34 @@
-"""`millrace launch`: a cluster on this machine, from one command."""
+"""`millrace launch`: a cluster, from one command: on this machine, or over ssh on several."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import json
+import os
 import shlex
 import signal
 import socket
 import sys
-import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.table import Table
-
 from millrace.cli import security
-from millrace.cli.job import WAYS, last_step_of, tasks_of, way_of
+from millrace.cli.job import WAYS, Task, last_step_of, tasks_of, uses_tensorflow, way_of
+from millrace.cli.job_view import watching
+from millrace.cli.ssh import CANNOT_CONNECT, host_of, over_ssh
+from millrace.cli.step_watch import StepWatch
 from millrace.cli.task_process import TaskProcess, stop_all
+from millrace.cli.viewer import Viewer
 from millrace.core import errors
 from millrace.rpc.service import Connection
 
-SUMMARY = "start parameter servers and workers on this machine, and watch them"
+SUMMARY = "start parameter servers and workers, and watch them"
 INTERRUPTED = 130
 TERMINATED = 143
 USAGE_ERROR = 2
 _POLL_SECONDS = 0.2
-_PLAIN_SECONDS = 10.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,8 +44,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--task_index), `TF_CONFIG`, or `servers` (it is a client of servers that run already); "
         "found out from its source by default",
     )
+    parser.add_argument(
+        "--tensorboard", action="store_true", help="show the job's event files in TensorBoard"
+    )
+    parser.add_argument(
+        "--logdir", type=Path, help="what TensorBoard shows (the folders that the tasks write to)"
+    )
     parser.add_argument("--hosts", help="print the commands for these machines (a,b,c) instead")
     parser.add_argument("--port", type=int, default=2222, help="first port with --hosts (2222)")
+    parser.add_argument(
+        "--ssh", action="store_true", help="with --hosts: run the commands there, over ssh"
+    )
+    parser.add_argument(
+        "--ssh-command", default="ssh", help="how ssh is called, with its options (ssh)"
+    )
+    parser.add_argument(
+        "--remote-python",
+        default=sys.executable,
+        help="the interpreter on these machines (the same path as here)",
+    )
+    parser.add_argument(
+        "--remote-folder",
+        default=os.getcwd(),
+        help="where the program is on these machines (the same folder as here)",
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object a line, no table")
     parser.add_argument(
         "--tls",
@@ -72,43 +91,76 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs the job to its end."""
-    script = Path(arguments.script)
     try:
-        security.set_environment(arguments)
-    except ValueError as error:
+        tasks, given = _job_of(arguments)
+        if arguments.hosts and not arguments.ssh:
+            _print_commands(tasks, arguments.hosts.split(","))
+            return 0
+        return _run_tasks(tasks, last_step_of(given), arguments)
+    except (ValueError, OSError) as error:
         print(f"millrace launch: {error}", file=sys.stderr)
         return USAGE_ERROR
+
+
+def _job_of(arguments: argparse.Namespace) -> tuple[list[Task], list[str]]:
+    """The tasks, and the program's own arguments.
+
+    Raises:
+      ValueError: No job can be made of these arguments.
+    """
+    script = Path(arguments.script)
+    security.set_environment(arguments)
     if not script.is_file():
-        print(f"millrace launch: there is no file {script}", file=sys.stderr)
-        return USAGE_ERROR
+        raise ValueError(f"there is no file {script}")
     if arguments.ps < 0 or arguments.workers < 1:
-        print("millrace launch: a job has at least one worker", file=sys.stderr)
-        return USAGE_ERROR
+        raise ValueError("a job has at least one worker")
+    if arguments.ssh and not arguments.hosts:
+        raise ValueError("--ssh needs the machines: --hosts a,b,c")
     source = script.read_text(errors="replace")
     way = arguments.cluster_via or way_of(source)
-    if way is None:
-        print(
-            f"millrace launch: {script} does not say how it learns its cluster (no --ps_hosts "
-            f"flag, no TF_CONFIG); say --cluster-via {'|'.join(WAYS)}",
-            file=sys.stderr,
+    if way is None and not uses_tensorflow(source):
+        raise ValueError(
+            f"{script} is no TensorFlow program: it imports neither tensorflow nor millrace (if a "
+            f"module of its own does, say --cluster-via {'|'.join(WAYS)})"
         )
-        return USAGE_ERROR
+    if way is None:
+        raise ValueError(
+            f"{script} does not say how it learns its cluster (no --ps_hosts flag, no "
+            f"TF_CONFIG); say --cluster-via {'|'.join(WAYS)}"
+        )
     given = list(arguments.arguments)
     given = given[1:] if given[:1] == ["--"] else given
     counts = {"ps": arguments.ps, "worker": arguments.workers}
-    if arguments.hosts:
-        return _print_commands(arguments, str(script), source, given, counts, way)
-    cluster = _free_addresses(counts)
+    if not arguments.hosts:
+        return tasks_of(str(script), source, given, _free_addresses(counts), way), given
+    hosts = arguments.hosts.split(",")
+    if not all(hosts):
+        raise ValueError(f"--hosts {arguments.hosts} has an empty name in it")
+    cluster = _addresses_on([host_of(host) for host in hosts], arguments.port, counts)
+    tasks, advice = security.prepare_for_hosts(
+        tasks_of(str(script), source, given, cluster, way),
+        arguments.certificates if arguments.tls else None,
+    )
+    for line in advice:
+        print(line, file=sys.stderr if arguments.ssh else sys.stdout)
+    return (_over_ssh(tasks, hosts, arguments) if arguments.ssh else tasks), given
+
+
+def _run_tasks(tasks: list[Task], last_step: int | None, arguments: argparse.Namespace) -> int:
     folder = arguments.logs or Path("millrace-logs") / time.strftime("%Y%m%d-%H%M%S")
     folder.mkdir(parents=True, exist_ok=True)
-    tasks = tasks_of(str(script), source, given, cluster, way)
-    with security.certified(tasks, arguments.tls) as tasks:
+    viewer = Viewer(folder, arguments.logdir) if arguments.tensorboard else None
+    if viewer is not None:
+        tasks = [t._replace(environment={**t.environment, **viewer.environment}) for t in tasks]
+    with security.certified(tasks, arguments.tls and not arguments.hosts) as tasks:
         processes = [TaskProcess(task, folder) for task in tasks]
-        job = Job(processes, arguments.max_restarts, last_step_of(given))
-        with _watching(job, arguments.json, folder) as show:
+        job = Job(processes, arguments.max_restarts, last_step, viewer)
+        with watching(arguments.json, folder) as show:
             code = job.run(show)
-    if code not in (0, INTERRUPTED, TERMINATED):
-        _explain_failure(job)
+    if code in (INTERRUPTED, TERMINATED):
+        return code
+    if job.failed is not None:
+        _explain_failure(job.failed)
     return code
 
 
@@ -130,38 +182,38 @@ def _free_addresses(counts: dict[str, int]) -> dict[str, list[str]]:
     return cluster
 
 
-def _print_commands(
-    arguments: argparse.Namespace,
-    script: str,
-    source: str,
-    given: list[str],
-    counts: dict[str, int],
-    way: str,
-) -> int:
-    hosts = arguments.hosts.split(",")
-    ports = dict.fromkeys(hosts, arguments.port)
+def _addresses_on(hosts: list[str], port: int, counts: dict[str, int]) -> dict[str, list[str]]:
+    """Addresses on machines, which take turns; the ports of each count up from `port`."""
+    ports = dict.fromkeys(hosts, port)
     cluster: dict[str, list[str]] = {}
     for job, count in counts.items():
         for i in range(count):
             host = hosts[i % len(hosts)]
             cluster.setdefault(job, []).append(f"{host}:{ports[host]}")
             ports[host] += 1
-    tasks = tasks_of(script, source, given, cluster, way)
-    place = arguments.certificates if arguments.tls else None
-    try:
-        tasks, advice = security.prepare_for_hosts(tasks, place)
-    except OSError as error:
-        print(f"millrace launch: {error}", file=sys.stderr)
-        return USAGE_ERROR
-    for line in advice:
-        print(line)
+    return cluster
+
+
+def _machine_of(task: Task, hosts: list[str]) -> str:
+    """Where a task runs; a client that has no address takes its turn like the others."""
+    if not task.address:
+        return hosts[int(task.name.rpartition("-")[2]) % len(hosts)]
+    name = task.address.rpartition(":")[0]
+    return next(host for host in hosts if host_of(host) == name)
+
+
+def _print_commands(tasks: list[Task], hosts: list[str]) -> None:
     for task in tasks:
         words = ["millrace", *task.command[4:]]
         variables = [f"{k}={shlex.quote(v)}" for k, v in task.environment.items()]
-        host = task.address.rpartition(":")[0] or hosts[0]
-        print(f"# {task.name} on {host}")
+        print(f"# {task.name} on {_machine_of(task, hosts)}")
         print(" ".join([*variables, shlex.join(words)]))
-    return 0
+
+
+def _over_ssh(tasks: list[Task], hosts: list[str], arguments: argparse.Namespace) -> list[Task]:
+    ssh = shlex.split(arguments.ssh_command)
+    python, folder = arguments.remote_python, arguments.remote_folder
+    return [over_ssh(task, _machine_of(task, hosts), ssh, python, folder) for task in tasks]
 
 
 class _Terminated(Exception):
@@ -176,40 +228,45 @@ class Job:
     """All processes of a job, and what is known of its progress."""
 
     def __init__(
-        self, processes: list[TaskProcess], max_restarts: int, last_step: int | None
+        self,
+        processes: list[TaskProcess],
+        max_restarts: int,
+        last_step: int | None,
+        viewer: Viewer | None = None,
     ) -> None:
         self.processes = processes
         self.last_step = last_step
-        self.global_step: int | None = None
-        self.steps_per_second = 0.0
+        self.watch = StepWatch({p.task.name: p.task.address for p in processes if p.task.address})
         self.failed: TaskProcess | None = None
         self._max_restarts = max_restarts
-        self._over = threading.Event()
+        self.viewer = viewer
 
     @property
     def workers(self) -> list[TaskProcess]:
         """The processes whose end is the job's end."""
         return [p for p in self.processes if not p.task.serves]
 
-    def run(self, show: Any) -> int:
+    def run(self, show: Callable[[Job], None]) -> int:
         """Starts everything, waits for the workers, stops the rest; the exit code."""
-        asker = threading.Thread(target=self._ask_for_step, daemon=True)
         signal.signal(signal.SIGTERM, _terminate)
         try:
+            if self.viewer is not None:
+                self.viewer.start()
             for process in self.processes:
                 process.start()
-            asker.start()
+            self.watch.start()
             while self.failed is None and any(p.code is None for p in self.workers):
                 self._restart_the_dead()
-                show(self)
+                self._show(show)
                 time.sleep(_POLL_SECONDS)
             self._restart_the_dead()
             if self.failed is None:
                 self._dismiss_servers()
-                show(self)
-                return 0
-            code = self.failed.code or 1
-            return code if code > 0 else 128 - code
+            else:
+                stop_all(self.processes)
+            self._show(show)
+            self._keep_viewer(show)
+            return 0 if self.failed is None else _shell_code(self.failed.code)
         except KeyboardInterrupt:
             return INTERRUPTED
         except _Terminated:
@@ -218,8 +275,28 @@ class Job:
             # A second Ctrl-C must not leave processes behind.
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, signal.SIG_IGN)
-            self._over.set()
+            self.watch.stop()
+            if self.viewer is not None:
+                self.viewer.stop()
             stop_all([p for p in self.processes if p.started])
+            if all(p.started for p in self.processes):
+                self._show(show)
+
+    def _show(self, show: Callable[[Job], None]) -> None:
+        if self.viewer is not None:
+            self.viewer.follow()
+        show(self)
+
+    def _keep_viewer(self, show: Callable[[Job], None]) -> None:
+        """The job is over: whoever sits at a terminal looks at TensorBoard until Ctrl-C."""
+        if self.viewer is None or not sys.stdout.isatty():
+            return
+        self.watch.stop()
+        with contextlib.suppress(KeyboardInterrupt):
+            while self.viewer.complaint is None:
+                self.viewer.kept = True
+                self._show(show)
+                time.sleep(_POLL_SECONDS)
 
     def _restart_the_dead(self) -> None:
         for process in self.processes:
@@ -247,115 +324,23 @@ class Job:
         for process in self.processes:
             process.wait(deadline - time.monotonic())
 
-    def _ask_for_step(self) -> None:
-        """Asks the servers for the global step, about once a second."""
-        addresses = [p.task.address for p in self.processes if p.task.serves and p.task.address]
-        connections = [Connection(address) for address in addresses]
-        seen: tuple[float, int] | None = None
-        while not self._over.wait(1.0):
-            for connection in connections:
-                try:
-                    step = json.loads(connection.status(timeout=1.0)).get("global_step")
-                except (errors.OpError, ValueError):
-                    continue
-                if step is None:
-                    continue
-                now = time.monotonic()
-                if seen is not None and step > seen[1]:
-                    self.steps_per_second = (step - seen[1]) / (now - seen[0])
-                if seen is None or step != seen[1]:
-                    seen = (now, step)
-                self.global_step = step
-                break
-        for connection in connections:
-            connection.close()
+
+def _shell_code(code: int | None) -> int:
+    """An exit code as a shell tells it: 128 and the number of the signal."""
+    return (code or 1) if (code or 1) > 0 else 128 - (code or 1)
 
 
-# -- Showing -------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def _watching(job: Job, as_json: bool, folder: Path) -> Iterator[Any]:
-    console = Console()
-    if as_json or not console.is_terminal:
-        printer = _Plain(as_json)
-        if not as_json:
-            print(f"logs: {folder}")
-        yield printer
+def _explain_failure(process: TaskProcess) -> None:
+    name = process.task.name
+    if process.task.remote and process.code == CANNOT_CONNECT:
+        said = process.last_line() or "it said nothing"
+        print(f"millrace launch: ssh could not start {name}: {said}", file=sys.stderr)
         return
-    with Live(console=console, auto_refresh=False, transient=False) as live:
-        console.print(f"logs: [bold]{folder}[/bold]   Ctrl-C stops everything")
-        yield lambda job: live.update(_table(job), refresh=True)
-
-
-class _Plain:
-    """Lines for where there is no terminal: when a state changes, and now and then."""
-
-    def __init__(self, as_json: bool) -> None:
-        self._as_json = as_json
-        self._states: dict[str, tuple[str, int]] = {}
-        self._next = 0.0
-
-    def __call__(self, job: Job) -> None:
-        changed = False
-        for process in job.processes:
-            state = (process.state, process.restarts)
-            if self._states.get(process.task.name) != state:
-                self._states[process.task.name] = state
-                changed = True
-                if not self._as_json:
-                    print(f"{process.task.name}: {state[0]}", flush=True)
-        if changed or time.monotonic() >= self._next:
-            self._next = time.monotonic() + _PLAIN_SECONDS
-            if self._as_json:
-                print(json.dumps(_facts(job)), flush=True)
-            elif job.global_step is not None:
-                rate = f"{job.steps_per_second:.0f} steps/s"
-                print(f"global step {job.global_step}, {rate}", flush=True)
-
-
-def _facts(job: Job) -> dict[str, Any]:
-    return {
-        "global_step": job.global_step,
-        "steps_per_second": round(job.steps_per_second, 1),
-        "tasks": {
-            p.task.name: {"state": p.state, "restarts": p.restarts, "log": str(p.log)}
-            for p in job.processes
-        },
-    }
-
-
-_COLOURS = {"running": "green", "done": "blue", "stopping": "yellow"}
-
-
-def _table(job: Job) -> Table:
-    step = "–" if job.global_step is None else str(job.global_step)
-    title = f"global step {step}   {job.steps_per_second:.0f} steps/s"
-    table = Table(title=title, expand=True, title_justify="left")
-    for name in ("task", "state", "restarts"):
-        table.add_column(name, no_wrap=True)
-    table.add_column("last line of its log", no_wrap=True, overflow="ellipsis", ratio=1)
-    for process in job.processes:
-        colour = _COLOURS.get(process.state, "red")
-        table.add_row(
-            process.task.name,
-            f"[{colour}]{process.state}[/{colour}]",
-            str(process.restarts or ""),
-            process.last_line().replace("[", r"\["),
-        )
-    if job.last_step:
-        done = min(job.global_step or 0, job.last_step)
-        table.add_row("job", f"{done}/{job.last_step}", "", ProgressBar(job.last_step, done))
-    return table
-
-
-def _explain_failure(job: Job) -> None:
-    assert job.failed is not None
-    process = job.failed
-    print(
-        f"millrace launch: {process.task.name} ended with {process.code}; its log ends:",
-        file=sys.stderr,
-    )
+    if process.task.serves and process.code == 0:
+        found = f"{name} ended before the workers did (a parameter server waits in server.join())"
+    else:
+        found = f"{name} ended with {process.code}"
+    print(f"millrace launch: {found}; its log ends:", file=sys.stderr)
     for line in process.tail(12):
         print(f"  {line}", file=sys.stderr)
     print(f"  (all of it: {process.log})", file=sys.stderr)

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import IO
@@ -15,19 +16,35 @@ from typing import IO
 from millrace.cli.job import Task
 
 _TAIL_BYTES = 4096
-#: Set for the processes of a job to the process id of their launcher.
-_LAUNCHER = "MILLRACE_LAUNCHER"
+_GRACE_SECONDS = 5.0
+#: Set for the processes of a job: the process id of their launcher, or how else it is seen to end.
+LAUNCHER = "MILLRACE_LAUNCHER"
+#: The launcher is on another machine: it is gone when the standard input ends.
+BY_STANDARD_INPUT = "standard input"
 _PR_SET_PDEATHSIG = 1
 
 
 def end_with_launcher() -> None:
     """Lets this process end when the launcher that started it does, even if that is killed."""
-    launcher = os.environ.pop(_LAUNCHER, "")
+    launcher = os.environ.pop(LAUNCHER, "")
+    if launcher == BY_STANDARD_INPUT:
+        threading.Thread(target=_end_with_standard_input, daemon=True).start()
+        return
     if not launcher or not sys.platform.startswith("linux"):
         return
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != int(launcher):
         raise SystemExit("the launcher of this task is gone")  # before we could ask to be told
+
+
+def _end_with_standard_input() -> None:
+    with contextlib.suppress(OSError):
+        while os.read(0, 4096):
+            pass
+    # Not the whole group: it may have children that a handler of SIGTERM wants to end itself.
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(_GRACE_SECONDS)
+    os._exit(1)
 
 
 class TaskProcess:
@@ -48,10 +65,11 @@ class TaskProcess:
     def _popen(self, out: IO[bytes]) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             self.task.command,
-            stdin=subprocess.DEVNULL,
+            # Open as long as the launcher is; a task behind ssh ends when it does.
+            stdin=subprocess.PIPE if self.task.remote else subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,
-            env={**os.environ, **self.task.environment, _LAUNCHER: str(os.getpid())},
+            env={**os.environ, **self.task.environment, LAUNCHER: str(os.getpid())},
             start_new_session=True,
         )
 
@@ -71,8 +89,10 @@ class TaskProcess:
         """In a word."""
         if self.code is None:
             return "stopping" if self.stopping else "running"
-        if self.code == 0 or (self.stopping and self.code < 0):
+        if self.code == 0:
             return "done"
+        if self.stopping:
+            return "stopped"
         return f"failed ({self.code})"
 
     def last_line(self) -> str:
@@ -106,7 +126,7 @@ class TaskProcess:
         return False
 
 
-def stop_all(processes: list[TaskProcess], grace: float = 5.0) -> None:
+def stop_all(processes: list[TaskProcess], grace: float = _GRACE_SECONDS) -> None:
     """Ends processes: asks them to, and after `grace` seconds makes them."""
     running = [p for p in processes if p.code is None]
     for process in running:

@@ -24,6 +24,9 @@ from millrace.graph.defaults import get_default_graph
 from millrace.graph.graph import Graph
 from millrace.platform import gfile
 
+#: Names a file in which each folder of event files is noted: so a launcher finds them.
+FOLDERS_NOTED_IN = "MILLRACE_EVENT_FOLDERS"
+
 
 class FileWriter:
     """Writes summaries, graphs and run metadata for TensorBoard."""
@@ -79,6 +82,10 @@ class FileWriter:
         first = event_pb2.Event(wall_time=time.time(), file_version="brain.Event:2")
         self._writer.write(first.SerializeToString())
         self._writer.flush()
+        if notes := os.environ.get(FOLDERS_NOTED_IN):
+            local = "://" not in self._logdir
+            with open(notes, "a") as file:
+                print(os.path.abspath(self._logdir) if local else self._logdir, file=file)
 
     def __enter__(self) -> FileWriter:
         return self
