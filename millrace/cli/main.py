@@ -12,7 +12,17 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn, Protocol
 
-from millrace.cli import certificates, info, launch, run, server, status, stop, version
+from millrace.cli import (
+    certificates,
+    import_hook,
+    info,
+    launch,
+    run,
+    server,
+    status,
+    stop,
+    version,
+)
 from millrace.platform.version import __version__
 
 USAGE_ERROR = 2
@@ -34,6 +44,7 @@ COMMANDS: dict[str, Command] = {
     "status": status,
     "stop": stop,
     "certificates": certificates,
+    "import-hook": import_hook,
     "info": info,
     "version": version,
 }
@@ -48,7 +59,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parser() -> _Parser:
-    listing = "\n".join(f"  {name:<10} {command.SUMMARY}" for name, command in COMMANDS.items())
+    listing = "\n".join(f"  {name:<12} {command.SUMMARY}" for name, command in COMMANDS.items())
     parser = _Parser(
         prog="millrace",
         usage="millrace [--version] [--help] <command> [arguments]",

@@ -38,6 +38,7 @@ class Viewer:
         self.url: str | None = None
         #: Whether the job is over, and only this goes on.
         self.kept = False
+        self._stopped = False
 
     @property
     def environment(self) -> dict[str, str]:
@@ -78,18 +79,21 @@ class Viewer:
         """What to tell people about it."""
         if self.complaint is not None:
             return f"TensorBoard ended: {self.complaint}"
+        if self._stopped:
+            return "TensorBoard has ended"
         ends = "; Ctrl-C ends it" if self.kept else ""
         return f"TensorBoard: {self.url or 'starting'}{ends}"
 
     @property
     def complaint(self) -> str | None:
         """What TensorBoard said last, if it ended by itself."""
-        if self._process is None or self._process.poll() is None:
+        if self._process is None or self._stopped or self._process.poll() is None:
             return None
         return (self._said().strip().splitlines() or ["it said nothing"])[-1]
 
     def stop(self) -> None:
         """Ends TensorBoard."""
+        self._stopped = True
         if self._process is None or self._process.poll() is not None:
             return
         self._process.terminate()
