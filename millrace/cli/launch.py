@@ -213,10 +213,11 @@ def _print_commands(tasks: list[Task], hosts: list[str]) -> None:
 def _over_ssh(tasks: list[Task], hosts: list[str], arguments: argparse.Namespace) -> list[Task]:
     ssh = shlex.split(arguments.ssh_command)
     python, folder = arguments.remote_python, arguments.remote_folder
+    # Keys and other settings hold for the job, not for this machine.
+    variables = {k: v for k, v in os.environ.items() if k.startswith("MILLRACE_")}
     if python == sys.executable and (path := os.environ.get("PYTHONPATH")):
-        # The machines are laid out as this one is: what is found here is found there.
-        variables = {"PYTHONPATH": path}
-        tasks = [t._replace(environment={**t.environment, **variables}) for t in tasks]
+        variables["PYTHONPATH"] = path  # the machines are laid out as this one is
+    tasks = [t._replace(environment={**variables, **t.environment}) for t in tasks]
     return [over_ssh(task, _machine_of(task, hosts), ssh, python, folder) for task in tasks]
 
 

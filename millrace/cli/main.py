@@ -26,6 +26,7 @@ from millrace.cli import (
 from millrace.platform.version import __version__
 
 USAGE_ERROR = 2
+INTERRUPTED = 130
 
 
 class Command(Protocol):
@@ -99,4 +100,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return USAGE_ERROR
     command_parser = _Parser(prog=f"millrace {chosen.command}", description=command.SUMMARY)
     command.add_arguments(command_parser)
-    return command.run(command_parser.parse_args(chosen.arguments))
+    given = command_parser.parse_args(chosen.arguments)
+    if chosen.command == "run":
+        return command.run(given)  # it is the program's business what Ctrl-C does
+    try:
+        return command.run(given)
+    except KeyboardInterrupt:
+        return INTERRUPTED

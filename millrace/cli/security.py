@@ -123,6 +123,7 @@ def prepare_for_hosts(tasks: Sequence[Task], folder: Path | None) -> tuple[list[
     if folder is not None:
         names = [task.name for task in tasks]
         keys = certificates.make_folder(folder, [*names, CLIENT], hosts_of(tasks))
+        os.environ.update(keys[CLIENT])  # for a launcher that asks the tasks how far they are
         lines = [
             f"# Certificates for {certificates.DEFAULT_DAYS:.0f} days are in {folder}. Copy to",
             f"# each machine {certificates.AUTHORITY_FILE} and the two files of its tasks, over a "

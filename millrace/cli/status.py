@@ -19,8 +19,12 @@ from millrace.rpc.service import Connection
 
 SUMMARY = "show the tasks of a running cluster: devices, variables, traffic"
 FAILED = 1
+USAGE_ERROR = 2
+NO_ADDRESS = "address of a task; one is grpc://host:port"
 _SECONDS = 3.0
 _BETWEEN_SECONDS = 0.5
+#: Where the variables of a program that names no container are.
+_USUAL_CONTAINERS = ("", "localhost")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,6 +37,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Asks every task of the cluster, twice: the second time tells how fast it is."""
     address = arguments.target.removeprefix("grpc://")
+    if not is_address(address):
+        print(f"millrace status: {address} is no {NO_ADDRESS}", file=sys.stderr)
+        return USAGE_ERROR
     try:
         security.set_environment(arguments)
         first = ask(address)
@@ -60,6 +67,12 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         _print_lines(found)
     return 0
+
+
+def is_address(text: str) -> bool:
+    """Whether it is ``host:port``."""
+    host, _, port = text.rpartition(":")
+    return bool(host) and port.isdigit()
 
 
 def ask(address: str) -> dict[str, Any]:
@@ -146,7 +159,8 @@ def _variables(found: list[dict[str, Any]]) -> Iterable[tuple[str, dict[str, Any
 
 
 def _described(variable: dict[str, Any]) -> tuple[str, str, str, str]:
-    name = "/".join(part for part in (variable["container"], variable["name"]) if part)
+    shown = [] if variable["container"] in _USUAL_CONTAINERS else [variable["container"]]
+    name = "/".join([*shown, variable["name"]])
     return name, variable["dtype"], str(variable["shape"]), _bytes(variable["bytes"])
 
 

@@ -6,12 +6,13 @@ import argparse
 import sys
 
 from millrace.cli import security
-from millrace.cli.status import ask
+from millrace.cli.status import NO_ADDRESS, ask, is_address
 from millrace.core import errors
 from millrace.rpc.service import Connection
 
 SUMMARY = "stop the servers of a running cluster"
 FAILED = 1
+USAGE_ERROR = 2
 _SECONDS = 3.0
 
 
@@ -25,6 +26,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Asks every server to stop; those that do not answer are named."""
     address = arguments.target.removeprefix("grpc://")
+    if not is_address(address):
+        print(f"millrace stop: {address} is no {NO_ADDRESS}", file=sys.stderr)
+        return USAGE_ERROR
     try:
         security.set_environment(arguments)
         cluster = ask(address)["cluster"]

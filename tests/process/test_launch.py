@@ -136,23 +136,3 @@ def test_nothing_outlives_the_launcher(tmp_path: Path, number: int, code: int) -
         assert number == signal.SIGKILL
         time.sleep(0.1)
     assert not processes_in(tmp_path)
-
-
-def test_the_commands_for_several_machines_are_printed(tmp_path: Path) -> None:
-    done = launch(tmp_path, "--train_steps=9", options=("--hosts", "a,b", "--ps", "1"))
-    assert done.returncode == 0
-    assert "# worker-1 on b" in done.stdout
-    assert "--ps_hosts=a:2222 --worker_hosts=a:2223,b:2222" in done.stdout
-
-
-def test_a_program_that_does_not_say_what_it_wants_is_not_started(tmp_path: Path) -> None:
-    (tmp_path / "trainer.py").write_text("print(1)")
-    done = subprocess.run(
-        [sys.executable, "-m", "millrace", "launch", "trainer.py"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert done.returncode == 2
-    assert "does not say how it learns its cluster" in done.stderr

@@ -1,0 +1,86 @@
+"""What `millrace launch` refuses, before it starts anything, and what it prints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from millrace.cli import main
+
+TRAINER = 'import tensorflow as tf\nflags.DEFINE_string("ps_hosts", "", "")\n'
+
+
+def told(argv: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    """The exit code, and the one sentence."""
+    try:
+        code = main.main(["launch", *argv])
+    except SystemExit as exit_:
+        code = int(exit_.code or 0)
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.count("\n") == 1
+    return code, said.err
+
+
+@pytest.mark.parametrize(
+    ("argv", "sentence"),
+    [
+        (["--nonsense", "t.py"], "--nonsense"),
+        (["--workers", "many", "t.py"], "invalid int value: 'many'"),
+        (["--workers", "0", "t.py"], "at least one worker"),
+        (["--ps", "-1", "t.py"], "at least one worker"),
+        (["--ssh", "t.py"], "--ssh needs the machines: --hosts a,b,c"),
+        (["--hosts", "a,,b", "t.py"], "--hosts a,,b has an empty name in it"),
+        (["--cluster-via", "smoke", "t.py"], "invalid choice: 'smoke'"),
+        ([], "the following arguments are required: script"),
+        (["none.py"], "there is no file none.py"),
+        (["--logs", "t.py/logs", "t.py"], "Not a directory: 't.py/logs'"),
+        (["plain.py"], "plain.py is no TensorFlow program: it imports neither tensorflow nor"),
+        (["mute.py"], "mute.py does not say how it learns its cluster"),
+    ],
+)
+def test_a_bad_command_line_is_one_sentence_and_exit_code_2(
+    argv: list[str],
+    sentence: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("t.py").write_text(TRAINER)
+    Path("plain.py").write_text("print('no TF here')\n")
+    Path("mute.py").write_text("import tensorflow as tf\n")
+    code, said = told(argv, capsys)
+    assert code == 2
+    assert said.startswith("millrace launch: ")
+    assert sentence in said
+
+
+def test_the_commands_for_several_machines_are_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("t.py").write_text(TRAINER)
+    assert main.main(["launch", "--hosts", "a,me@b", "t.py", "--", "--lr=0.1"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if line.startswith("#")] == [
+        "# ps-0 on a",
+        "# worker-0 on a",
+        "# worker-1 on me@b",
+    ]
+    assert lines[5].endswith(
+        "millrace run t.py --lr=0.1 --ps_hosts=a:2222 --worker_hosts=a:2223,b:2222 "
+        "--job_name=worker --task_index=1"
+    )
+
+
+def test_a_client_of_servers_on_several_machines_runs_on_one_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("t.py").write_text('import tensorflow as tf\nps_hosts = ["x:1"]\n')
+    assert main.main(["launch", "--hosts", "a,b", "--workers", "2", "t.py"]) == 0
+    said = capsys.readouterr().out
+    assert "# client-0 on a\n" in said
+    assert "# client-1 on b\n" in said
