@@ -140,6 +140,7 @@ def _job_of(arguments: argparse.Namespace) -> tuple[list[Task], list[str]]:
     tasks, advice = security.prepare_for_hosts(
         tasks_of(str(script), source, given, cluster, way),
         arguments.certificates if arguments.tls else None,
+        watched=arguments.ssh,
     )
     for line in advice:
         print(line, file=sys.stderr if arguments.ssh else sys.stdout)

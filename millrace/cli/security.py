@@ -114,8 +114,15 @@ def hosts_of(tasks: Sequence[Task]) -> list[str]:
     return list(dict.fromkeys(host for host in places if host))
 
 
-def prepare_for_hosts(tasks: Sequence[Task], folder: Path | None) -> tuple[list[Task], list[str]]:
+def prepare_for_hosts(
+    tasks: Sequence[Task], folder: Path | None, watched: bool = False
+) -> tuple[list[Task], list[str]]:
     """The tasks of a job on several machines, with certificates in `folder` if it is given.
+
+    Args:
+      tasks: As they are without.
+      folder: Gets the certificates.
+      watched: Whether this process will ask the tasks how far they are: then it has one too.
 
     Returns:
       The tasks, and lines that tell what else is to be done.
@@ -123,7 +130,8 @@ def prepare_for_hosts(tasks: Sequence[Task], folder: Path | None) -> tuple[list[
     if folder is not None:
         names = [task.name for task in tasks]
         keys = certificates.make_folder(folder, [*names, CLIENT], hosts_of(tasks))
-        os.environ.update(keys[CLIENT])  # for a launcher that asks the tasks how far they are
+        if watched:
+            os.environ.update(keys[CLIENT])
         lines = [
             f"# Certificates for {certificates.DEFAULT_DAYS:.0f} days are in {folder}. Copy to",
             f"# each machine {certificates.AUTHORITY_FILE} and the two files of its tasks, over a "
