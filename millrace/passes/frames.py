@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from millrace.graph import registry
 from millrace.graph.signature import parse
 from millrace.passes.node import Edge, Node, Program
-from millrace.passes.transfer import RECEIVE, SEND
+from millrace.passes.transfer import LOOP_RECEIVE, LOOP_SEND, RECEIVE, SEND
 
 SWITCHES = frozenset(("Switch", "RefSwitch"))
 MERGES = frozenset(("Merge", "RefMerge"))
@@ -31,14 +31,28 @@ REGION = registry.OpDefinition(
     kind="host",
     gradient=registry.NO_GRADIENT,
 )
+#: A region in which something may wait.
+WAITING_REGION = registry.OpDefinition(
+    parse("_WaitingRegion(inputs: [Tin]) -> outputs: [Tout]"),
+    shape_rule=lambda c: None,
+    kernel=lambda inputs: inputs,
+    kind="blocking",
+    gradient=registry.NO_GRADIENT,
+)
+_TRANSFERS_IN_LOOPS = (LOOP_SEND, LOOP_RECEIVE)
 
 
 class Region:
-    """The nodes of a region, kept in the attribute ``region`` of its node."""
+    """The nodes of a region, kept in the attribute ``region`` of its node.
 
-    def __init__(self, nodes: list[Node], outputs: list[Edge]) -> None:
+    Attributes:
+      references: Outputs that are wanted as variables, not as their values: by other regions.
+    """
+
+    def __init__(self, nodes: list[Node], outputs: list[Edge], references: set[Edge]) -> None:
         self.nodes = nodes
         self.outputs = outputs
+        self.references = references
 
 
 def has_control_flow(program: Program) -> bool:
@@ -141,12 +155,20 @@ class _Collapser:
         nodes = order(self._program)
         frame = outermost_frames(nodes)
         members = self._members(frame, nodes)
-        level = self._levels(members, frame, nodes)
+        # A loop that other tasks have parts of is a region of its own: it must not keep back what
+        # those parts wait for.
+        shared = {frame[n] for n in nodes if n.definition in _TRANSFERS_IN_LOOPS and n in frame}
+        loop = {n: name if name in shared else "" for n, name in frame.items()}
+        level = self._levels(members, frame, loop, nodes)
+        numbers: dict[tuple[int, str], int] = {}
+        for key in sorted({(level[n], loop.get(n, "")) for n in nodes if n in members}):
+            numbers[key] = len(numbers)
+        number = {n: numbers[level[n], loop.get(n, "")] for n in nodes if n in members}
         groups: dict[int, list[Node]] = {}
         for node in nodes:
             if node in members:
-                groups.setdefault(level[node], []).append(node)
-        self._replace(members, level, groups)
+                groups.setdefault(number[node], []).append(node)
+        self._replace(members, number, groups)
 
     def _members(self, frame: dict[Node, str], order: list[Node]) -> set[Node]:
         guards = Guards(order)
@@ -164,13 +186,18 @@ class _Collapser:
         }
 
     def _levels(
-        self, members: set[Node], frame: dict[Node, str], order: list[Node]
+        self,
+        members: set[Node],
+        frame: dict[Node, str],
+        shared: dict[Node, str],
+        order: list[Node],
     ) -> dict[Node, int]:
         """How many regions lie before each node; all of one loop are on one level."""
         # What follows a transfer comes after what precedes it: on its way back, a value may have
         # passed another task.
+        transfers = (RECEIVE, *_TRANSFERS_IN_LOOPS)
         level = {
-            node: node.attrs["level"] << 20 if node.definition is RECEIVE else 0 for node in order
+            node: node.attrs["level"] << 20 if node.definition in transfers else 0 for node in order
         }
         changed = True
         while changed:
@@ -180,7 +207,9 @@ class _Collapser:
                 value = level[node]
                 for source in _forward_sources(node):
                     if source in level:
-                        hop = source in members and node not in members
+                        hop = (source in members and node not in members) or (
+                            shared.get(source, "") != shared.get(node, "")
+                        )
                         value = max(value, level[source] + hop)
                 name = frame.get(node)
                 if name is not None:
@@ -197,39 +226,46 @@ class _Collapser:
         return level
 
     def _replace(
-        self, members: set[Node], level: dict[Node, int], groups: dict[int, list[Node]]
+        self, members: set[Node], number: dict[Node, int], groups: dict[int, list[Node]]
     ) -> None:
         program = self._program
         wanted: dict[Edge, None] = {}
+        as_values: set[Edge] = set(program.results)
         for node in program.nodes:
             for edge in node.inputs:
                 if edge.node in members and (
-                    node not in members or level[node] != level[edge.node]
+                    node not in members or number[node] != number[edge.node]
                 ):
                     wanted[edge] = None
+                if node not in members:
+                    as_values.add(edge)
         for edge in program.results:
             if edge.node in members:
                 wanted[edge] = None
+        references = {
+            edge for edge in wanted if edge.dtype._is_ref_dtype or edge.dtype.name == "resource"
+        } - as_values
         region_nodes: dict[int, Node] = {}
         new_edge: dict[Edge, Edge] = {}
-        for number, nodes in sorted(groups.items()):
-            outputs = [edge for edge in wanted if level[edge.node] == number]
+        for group, nodes in sorted(groups.items()):
+            outputs = [edge for edge in wanted if number[edge.node] == group]
+            waits = any(node.definition.kind == "blocking" for node in nodes)
             node = Node(
-                f"_region_{number}",
-                REGION,
+                f"_region_{group}",
+                WAITING_REGION if waits else REGION,
                 {
                     "Tin": [],
                     "Tout": [edge.dtype.base_dtype for edge in outputs],
-                    "region": Region(nodes, outputs),
+                    "region": Region(nodes, outputs, references.intersection(outputs)),
                 },
                 order=min(n.order for n in nodes),
                 device=nodes[0].device,
             )
-            region_nodes[number] = node
+            region_nodes[group] = node
             for i, edge in enumerate(outputs):
                 new_edge[edge] = Edge(node, i)
-        for number, nodes in groups.items():
-            region_node = region_nodes[number]
+        for group, nodes in groups.items():
+            region_node = region_nodes[group]
             inside = set(nodes)
             inputs: dict[Edge, None] = {}
             controls: dict[Node, None] = {}
@@ -239,7 +275,7 @@ class _Collapser:
                         inputs[edge] = None
                 for control in node.controls:
                     if control not in inside:
-                        outer = region_nodes[level[control]] if control in members else control
+                        outer = region_nodes[number[control]] if control in members else control
                         controls[outer] = None
             region_node.inputs = [new_edge.get(edge, edge) for edge in inputs]
             region_node.attrs["Tin"] = [edge.dtype.base_dtype for edge in inputs]
@@ -249,16 +285,20 @@ class _Collapser:
         for node in kept:
             node.inputs = [new_edge.get(edge, edge) for edge in node.inputs]
             node.controls = list(
-                dict.fromkeys(region_nodes[level[c]] if c in members else c for c in node.controls)
+                dict.fromkeys(region_nodes[number[c]] if c in members else c for c in node.controls)
             )
         program.nodes = [*kept, *region_nodes.values()]
         program.results = [new_edge.get(edge, edge) for edge in program.results]
-        program.targets = [region_nodes[level[n]] if n in members else n for n in program.targets]
+        program.targets = [region_nodes[number[n]] if n in members else n for n in program.targets]
 
 
-def _frame_stacks(order: list[Node]) -> dict[Node, tuple[str, ...]]:
-    """The frames, outermost first, that each node runs in; `order` is topological."""
-    #: Where what a node makes can be used: an Enter's output is further in than the Enter.
+def frame_stacks(
+    order: list[Node],
+) -> tuple[dict[Node, tuple[str, ...]], dict[Node, tuple[str, ...]]]:
+    """The frames, outermost first, that each node runs in, and those that its outputs are in.
+
+    An Enter's output is further in than the Enter. `order` is topological.
+    """
     after: dict[Node, tuple[str, ...]] = {}
     stacks: dict[Node, tuple[str, ...]] = {}
     for node in order:
@@ -270,17 +310,17 @@ def _frame_stacks(order: list[Node]) -> dict[Node, tuple[str, ...]]:
             after[node] = (*stack, node.attrs["frame_name"].decode())
         elif node.type in EXITS:
             after[node] = stack[:-1]
-    return stacks
+    return stacks, after
 
 
 def innermost_frames(order: list[Node]) -> dict[Node, str]:
     """The frame whose iterations each node runs in; an empty name outside of loops."""
-    return {node: stack[-1] if stack else "" for node, stack in _frame_stacks(order).items()}
+    return {node: stack[-1] if stack else "" for node, stack in frame_stacks(order)[0].items()}
 
 
 def outermost_frames(order: list[Node]) -> dict[Node, str]:
     """The outermost loop of each node that is part of one, Enters included."""
-    found = {node: stack[0] for node, stack in _frame_stacks(order).items() if stack}
+    found = {node: stack[0] for node, stack in frame_stacks(order)[0].items() if stack}
     for node in order:
         if node.type in ENTERS and node not in found:
             found[node] = node.attrs["frame_name"].decode()

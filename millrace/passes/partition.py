@@ -17,7 +17,8 @@ from millrace.passes import frames, schedule
 from millrace.passes.constants import detach_constants
 from millrace.passes.function_body import bodies_of
 from millrace.passes.node import Edge, Node, Program, is_array_handle, names_variable
-from millrace.passes.transfer import LIFE_SIGN, RECEIVE, SEND
+from millrace.passes.split_loops import LoopSplitter, groups_of_loops, settle_handles
+from millrace.passes.transfer import LIFE_SIGN, LOOP_RECEIVE, LOOP_SEND, RECEIVE, SEND
 
 TaskOf = Callable[[str], str]
 
@@ -56,7 +57,7 @@ def partition(
         partial run; else each task is given what it needs and returns what it makes.
 
     Raises:
-      UnimplementedError: A loop needs state of several tasks.
+      UnimplementedError: A loop that needs state of several tasks has no condition.
       InvalidArgumentError: A handle would have to go to another task; a cycle.
     """
     return _Partitioner(program, task_of, home, ends_at_home).run()
@@ -93,6 +94,8 @@ class _Partitioner:
         self._mask: dict[Node, int] = {}
         self._messages: dict[tuple[str, str, int, int], _Message] = {}
         self._names = {node.name for node in program.nodes}
+        #: Sends of loops that lie on several tasks.
+        self._loop_sends: list[tuple[str, Node]] = []
 
     def run(self) -> dict[str, Part]:
         program = self._program
@@ -112,6 +115,11 @@ class _Partitioner:
                 sender.sends_to.append(message.to)
             receiver.program.nodes.append(message.receive)
             receiver.program.targets.append(message.receive)
+        for task, send in self._loop_sends:
+            parts[task].program.targets.append(send)
+            to = send.attrs["to"].decode()
+            if to not in parts[task].sends_to:
+                parts[task].sends_to.append(to)
         return parts
 
     # -- Cutting ---------------------------------------------------------------------------
@@ -119,7 +127,7 @@ class _Partitioner:
     def _cut(self) -> None:
         program = self._program
         if frames.has_control_flow(program):
-            self._keep_loops_together()
+            self._settle_loops()
             order = frames.order(program)
             guards = frames.Guards(order)
         else:
@@ -223,28 +231,32 @@ class _Partitioner:
                         by_loop[loop] = (level, mask)
                         changed = True
                 self._level[node], self._mask[node] = level, mask
+        for node in order:
+            if node.definition in (LOOP_SEND, LOOP_RECEIVE):
+                node.attrs["level"] = self._level[node]
 
-    def _keep_loops_together(self) -> None:
-        """Moves all nodes of a loop to the one task whose state it needs."""
+    def _settle_loops(self) -> None:
+        """Moves a loop to the one task whose state it needs, or splits it if there are several."""
         order = frames.order(self._program)
-        members: dict[str, list[Node]] = {}
-        for node, loop in frames.outermost_frames(order).items():
-            members.setdefault(loop, []).append(node)
-        for loop, nodes in members.items():
-            bound = {self._task[node]: node for node in nodes if _holds_state(node)}
+        loops = groups_of_loops(order)
+        if not loops:
+            return
+        settle_handles(order, self._task)
+        splitter: LoopSplitter | None = None
+        for nodes in loops.values():
+            bound = {self._task[node] for node in nodes if _holds_state(node)}
             if len(bound) > 1:
-                names = ", ".join(f"{node.name} on {task}" for task, node in bound.items())
-                raise errors.UnimplementedError(
-                    None,
-                    nodes[0].source,
-                    f"The loop {loop} uses state of several tasks: {names}. Read variables "
-                    "before the loop, or keep what it writes on one task.",
-                )
+                if splitter is None:
+                    splitter = LoopSplitter(self._program, self._task, self._unique)
+                splitter.split(nodes)
+                continue
             count = {t: sum(self._task[n] == t for n in nodes) for t in map(self._task.get, nodes)}
             task = next(iter(bound)) if bound else max(count, key=lambda t: count[t])
             assert task is not None
             for node in nodes:
                 self._task[node] = task
+        if splitter is not None:
+            self._loop_sends = splitter.sends
 
     def _make_nodes(self, message: _Message, key: int, guards: Any) -> None:
         source, to = message.source, message.to
@@ -367,7 +379,7 @@ class _Partitioner:
 
 def _may_wait(node: Node) -> bool:
     if node.definition.kind == "blocking":
-        return True
+        return node.definition is not LOOP_RECEIVE  # What it waits for is in its loop.
     return any(_may_wait(inner) for body in bodies_of(node) for inner in body.nodes)
 
 

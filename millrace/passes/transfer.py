@@ -47,6 +47,28 @@ RECEIVE = registry.OpDefinition(
     is_stateful=True,
     gradient=NO_GRADIENT,
 )
+#: Sends a value of one iteration of a loop that lies on several tasks; the interpreter tells the
+#: iteration. ``level`` is as of a receive: that of the whole loop.
+LOOP_SEND = registry.OpDefinition(
+    parse("_LoopSend(tensor: T) where T: type; to: string; key: int; level: int"),
+    shape_rule=lambda c: None,
+    kernel=lambda tensor: (),
+    kind="host",
+    is_stateful=True,
+    gradient=NO_GRADIENT,
+)
+#: Waits for such a value.
+LOOP_RECEIVE = registry.OpDefinition(
+    parse(
+        "_LoopReceive() -> tensor: T where T: type; source: string; key: int; level: int; "
+        "name: string"
+    ),
+    shape_rule=lambda c: None,
+    kernel=lambda: None,
+    kind="blocking",
+    is_stateful=True,
+    gradient=NO_GRADIENT,
+)
 #: A value that exists if the nodes exist that it waits for.
 LIFE_SIGN = registry.OpDefinition(
     parse("_LifeSign() -> sign: int32"),
@@ -56,5 +78,5 @@ LIFE_SIGN = registry.OpDefinition(
     is_stateful=True,
     gradient=NO_GRADIENT,
 )
-for _definition in (SEND, RECEIVE, LIFE_SIGN):
+for _definition in (SEND, RECEIVE, LOOP_SEND, LOOP_RECEIVE, LIFE_SIGN):
     registry.register(_definition)

@@ -199,9 +199,12 @@ class Execution:
         self._on_finished(self._error)
 
     def _finish(self, i: int, deferred: Deferred) -> None:
-        node = self.plan.stages[i].node
+        stage = self.plan.stages[i]
+        node = stage.node
         try:
-            outputs = flatten_outputs(node, deferred.result())
+            outputs = deferred.result()
+            if not getattr(stage, "outputs_are_flat", False):
+                outputs = flatten_outputs(node, outputs)
         except Exception as error:
             self._fail(op_error(node, error))
             return

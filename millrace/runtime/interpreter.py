@@ -3,12 +3,17 @@
 The rules are those of TensorFlow's executor. A value is alive or dead. A node fires when all
 of its inputs have arrived, and is dead if one of them is; a Merge fires at its first live
 input. Enter takes a value into the first iteration of a frame, NextIteration into the next
-one, Exit back to where the frame was entered from.
+one, Exit back to where the frame was entered from. No more than ``parallel_iterations`` of a
+frame are under way at once.
+
+What waits (a dequeue, a value of another task) holds nothing else up. A region in which something
+may wait has a thread of its own.
 """
 
 from __future__ import annotations
 
 import collections
+import queue
 import threading
 from collections import deque
 from typing import Any
@@ -23,10 +28,12 @@ from millrace.passes.frames import (
     MERGES,
     NEXT_ITERATIONS,
     SWITCHES,
+    WAITING_REGION,
     Region,
     innermost_frames,
 )
 from millrace.passes.node import Edge, Node, variable_of
+from millrace.passes.transfer import LOOP_RECEIVE, LOOP_SEND
 from millrace.runtime.compiled_stage import random_key
 from millrace.runtime.deferred import Deferred
 from millrace.runtime.kernel_call import (
@@ -54,6 +61,17 @@ class _Frame:
         #: Exits that only ever were dead so far.
         self.dead_exits: set[Node] = set()
         self.live_exits: set[Node] = set()
+        #: How many iterations may be under way, and the first one that is.
+        self.limit = 1
+        self.oldest = 0
+        #: What goes into an iteration that may not begin yet: node, outputs, iteration.
+        self.held: list[tuple[Node, list[Any], int]] = []
+
+    def path(self, number: int) -> bytes:
+        """Tells an iteration of this run of the loop from all others of the step."""
+        if self.parent is None:
+            return b""
+        return b"%s/%d" % (self.parent.path(self.parent_iteration), number)
 
 
 class _Iteration:
@@ -64,15 +82,22 @@ class _Iteration:
         self.waiting: dict[Node, int] = {}
         self.dead: set[Node] = set()
         self.fired: set[Node] = set()
+        #: How many nodes have run and handed on what they made.
+        self.done = 0
+        #: Names of the loops that were entered from here, and of those that go on.
+        self.entered: set[str] = set()
+        self.inner: set[str] = set()
 
 
 class RegionStage:
     """The stage of a region node."""
 
-    blocking = False
+    #: What it returns is one value an output already.
+    outputs_are_flat = True
 
     def __init__(self, node: Node) -> None:
         region: Region = node.attrs["region"]
+        self.blocking = node.definition is WAITING_REGION
         self.node = node
         self.nodes = [node]
         self.region = region
@@ -107,10 +132,29 @@ class RegionStage:
         """The node's name."""
         return self.node.name
 
-    def run(self, inputs: list[Any], step: Any) -> list[Any]:
+    def run(self, inputs: list[Any], step: Any) -> list[Any] | Deferred:
         """Interprets the region once."""
         values = dict(zip(self._outside, inputs, strict=True))
-        return _Interpretation(self, values, step).run()
+        interpretation = _Interpretation(self, values, step)
+        if not self.blocking:
+            return interpretation.run()
+        deferred = Deferred(f"the end of {', '.join(self.loops) or 'a branch'}")
+
+        def interpret() -> None:
+            try:
+                results = interpretation.run()
+            except Exception as error:
+                deferred.set_error(error)
+            else:
+                deferred.set_result(results)
+
+        threading.Thread(target=interpret, name="millrace loop", daemon=True).start()
+        return deferred
+
+    @property
+    def loops(self) -> list[str]:
+        """The names of its loops."""
+        return sorted(name for name in self.sizes if name)
 
 
 class _Interpretation:
@@ -127,6 +171,9 @@ class _Interpretation:
         self._root = _Frame("", None, 0)
         self._root.iterations[0] = _Iteration()
         self._ready: deque[tuple[Node, _Frame, int]] = deque()
+        #: How many nodes wait, and those whose wait is over.
+        self._pending = 0
+        self._arrived: queue.SimpleQueue[tuple[Node, _Frame, int, Deferred]] = queue.SimpleQueue()
 
     def run(self) -> list[Any]:
         """The values of the region's outputs."""
@@ -137,29 +184,52 @@ class _Interpretation:
             while self._ready:
                 node, frame, number = self._ready.popleft()
                 self._fire(node, frame, number)
-            if not self._release_dead_exits(self._root):
+            if self._pending:
+                self._take_arrival()
+            elif not self._release_held(self._root) and not self._release_dead_exits(self._root):
                 break
         values = self._root.iterations[0].values
         results = []
         for edge in self._stage.region.outputs:
             value = values.get(edge, DEAD)
-            results.append(value.read() if isinstance(value, VariableRef) else value)
+            if isinstance(value, VariableRef) and edge not in self._stage.region.references:
+                value = value.read()
+            results.append(value)
         return results
 
     def _has_live_outside(self, node: Node) -> bool:
         """Whether a Merge need not wait: a live input was there before the region began."""
         return any(self._outside.get(edge, DEAD) is not DEAD for edge in node.inputs)
 
+    def _take_arrival(self) -> None:
+        node, frame, number, deferred = self._arrived.get()
+        self._pending -= 1
+        try:
+            outputs = deferred.result()
+            if node.definition is not LOOP_RECEIVE:  # A dead value has no type to be held to.
+                outputs = flatten_outputs(node, outputs)
+        except Exception as error:
+            raise op_error(node, error) from error
+        self._finish(node, outputs or [None], frame, number)
+
     def _fire(self, node: Node, frame: _Frame, number: int) -> None:
-        iteration = frame.iterations[number]
-        if node in iteration.fired:
+        iteration = frame.iterations.get(number)
+        if iteration is None or node in iteration.fired:
             return
         iteration.fired.add(node)
         if self._step.cancellation.error is not None:
             raise self._step.cancellation.error
         inputs = [self._value(edge, iteration) for edge in node.inputs]
+        outputs: list[Any] | Deferred
         if node.type in MERGES:
             outputs = self._merge(inputs)
+        elif node.definition is LOOP_SEND:
+            self._send(node, inputs[0] if node not in iteration.dead else DEAD, frame, number)
+            outputs = [None]
+        elif node.definition is LOOP_RECEIVE:
+            source, key = node.attrs["source"].decode(), node.attrs["key"]
+            found = self._step.exchange.receive(source, key, frame.path(number))
+            outputs = found if isinstance(found, Deferred) else list(found)
         elif node.type != "ControlTrigger" and (
             node in iteration.dead or any(value is DEAD for value in inputs)
         ):
@@ -171,10 +241,69 @@ class _Interpretation:
             outputs = [inputs[0]]
         else:
             outputs = self._call(node, inputs)
+        if isinstance(outputs, Deferred):
+            self._pending += 1
+            outputs.add_callback(lambda done: self._arrived.put((node, frame, number, done)))
+        else:
+            self._finish(node, outputs, frame, number)
+
+    def _send(self, node: Node, value: Any, frame: _Frame, number: int) -> None:
+        if isinstance(value, VariableRef):
+            value = value.read()
+        if value is not DEAD:
+            value = np.asarray(value)
+        to, key = node.attrs["to"].decode(), node.attrs["key"]
+        self._step.exchange.send(to, key, [value], frame.path(number))
+
+    def _finish(self, node: Node, outputs: list[Any], frame: _Frame, number: int) -> None:
+        """Hands on what a node has made."""
         self._propagate(node, outputs, frame, number)
-        if frame.parent is not None and len(iteration.fired) == self._stage.sizes[frame.name]:
-            # Every node of the iteration has run: nothing can ask for its values any more.
-            frame.iterations.pop(number, None)
+        frame.iterations[number].done += 1
+        self._end_if_complete(frame, number)
+
+    def _end_if_complete(self, frame: _Frame, number: int) -> None:
+        """Forgets an iteration in which every node has run: nobody can ask for its values."""
+        iteration = frame.iterations.get(number)
+        if (
+            frame.parent is None
+            or iteration is None
+            or iteration.done < self._stage.sizes[frame.name]
+            or iteration.inner
+        ):
+            return
+        del frame.iterations[number]
+        while frame.oldest not in frame.iterations and frame.oldest <= number:
+            frame.oldest += 1
+        self._let_begin(frame)
+        if not frame.iterations:
+            self._release_exits_of(frame)
+            del frame.parent.children[frame.name, frame.parent_iteration]
+            frame.parent.iterations[frame.parent_iteration].inner.discard(frame.name)
+            self._end_if_complete(frame.parent, frame.parent_iteration)
+
+    def _let_begin(self, frame: _Frame) -> None:
+        """Hands on what was held back for iterations that may begin now."""
+        held, frame.held = frame.held, []
+        for node, outputs, number in held:
+            self._go_on(node, outputs, frame, number)
+
+    def _go_on(self, node: Node, outputs: list[Any], frame: _Frame, number: int) -> None:
+        """Takes a value into an iteration, now or when there may be one more."""
+        if number - frame.oldest >= frame.limit:
+            frame.held.append((node, outputs, number))
+            return
+        self._begin(frame, number)
+        self._deliver(node, outputs, frame, number)
+
+    def _release_held(self, frame: _Frame) -> bool:
+        """Lets iterations begin although others have not ended, when nothing else goes on."""
+        if any(self._release_held(child) for child in list(frame.children.values())):
+            return True
+        if not frame.held:
+            return False
+        frame.limit += 1
+        self._let_begin(frame)
+        return True
 
     def _value(self, edge: Edge, iteration: _Iteration) -> Any:
         if edge in iteration.values:
@@ -194,7 +323,7 @@ class _Interpretation:
                 return [value, np.array(i, np.int32)]
         return [DEAD, DEAD]
 
-    def _call(self, node: Node, inputs: list[Any]) -> list[Any]:
+    def _call(self, node: Node, inputs: list[Any]) -> list[Any] | Deferred:
         by_identity = reference_positions(node)
         values = []
         for i, value in enumerate(inputs):
@@ -206,25 +335,19 @@ class _Interpretation:
             values.append(value)
         result = call(node, values, self._services)
         if isinstance(result, Deferred):
-            result = self._wait(node, result)
-        elif node.definition.kind == "blocking":
+            return result
+        if node.definition.kind == "blocking":
             result = flatten_outputs(node, result)
         return result or [None]
-
-    def _wait(self, node: Node, deferred: Deferred) -> list[Any]:
-        arrived = threading.Event()
-        deferred.add_callback(lambda _: arrived.set())
-        arrived.wait()
-        try:
-            return flatten_outputs(node, deferred.result())
-        except Exception as error:
-            raise op_error(node, error) from error
 
     def _propagate(self, node: Node, outputs: list[Any], frame: _Frame, number: int) -> None:
         target, target_number = frame, number
         dead = all(value is DEAD for value in outputs) and bool(outputs)
         if node.type in ENTERS:
-            target, target_number = self._child(frame, number, node), 0
+            child = self._child(frame, number, node)
+            if child is None:
+                return  # Nothing in the loop needs the value, and the loop is over.
+            target, target_number = child, 0
             if node.attrs["is_constant"]:
                 target.constants.append((node, outputs[0]))
                 for i in list(target.iterations):
@@ -240,15 +363,21 @@ class _Interpretation:
         elif node.type in NEXT_ITERATIONS:
             if dead:
                 return
-            target_number = number + 1
-            self._begin(frame, target_number)
+            self._go_on(node, outputs, frame, number + 1)
+            return
         self._deliver(node, outputs, target, target_number)
 
-    def _child(self, frame: _Frame, number: int, enter: Node) -> _Frame:
+    def _child(self, frame: _Frame, number: int, enter: Node) -> _Frame | None:
         key = (enter.attrs["frame_name"].decode(), number)
         child = frame.children.get(key)
+        iteration = frame.iterations[number]
         if child is None:
+            if key[0] in iteration.entered:
+                return None
+            iteration.entered.add(key[0])
+            iteration.inner.add(key[0])
             child = frame.children[key] = _Frame(key[0], frame, number)
+            child.limit = max(1, enter.attrs["parallel_iterations"])
             child.iterations[0] = _Iteration()
         return child
 
@@ -283,7 +412,11 @@ class _Interpretation:
         if is_dead:
             iteration.dead.add(node)
         if iteration.waiting[node] == 0:
-            self._ready.append((node, frame, number))
+            if node.definition is LOOP_SEND:
+                # At once: what a variable holds now is meant, and somebody waits for it.
+                self._ready.appendleft((node, frame, number))
+            else:
+                self._ready.append((node, frame, number))
 
     def _only_dead(self, node: Node, iteration: _Iteration) -> bool:
         """Whether every input that can come in this iteration is there, and dead."""
@@ -301,13 +434,15 @@ class _Interpretation:
 
     def _release_dead_exits(self, frame: _Frame) -> bool:
         """Hands on exits of loops that were never entered alive; innermost loops first."""
-        for child in frame.children.values():
+        for child in list(frame.children.values()):
             if self._release_dead_exits(child):
                 return True
-        if frame.parent is None:
-            return False
+        return self._release_exits_of(frame)
+
+    def _release_exits_of(self, frame: _Frame) -> bool:
+        """Hands on the exits of a loop that has ended and never let them out alive."""
         dead = frame.dead_exits - frame.live_exits
-        if not dead:
+        if frame.parent is None or not dead:
             return False
         frame.live_exits |= dead
         for node in dead:

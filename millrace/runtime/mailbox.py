@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Hashable
 from typing import Any
 
 from millrace.core import errors
@@ -14,14 +15,16 @@ from millrace.runtime.deferred import Deferred
 
 #: How many steps that have ended are remembered, to drop what arrives for them.
 _MAX_ENDED = 4096
+#: What tells the values of a step apart.
+Key = Hashable
 
 
 class _Box:
     __slots__ = ("sources", "values", "waiting")
 
     def __init__(self) -> None:
-        self.values: dict[int, list[Any]] = {}
-        self.waiting: dict[int, Deferred] = {}
+        self.values: dict[Key, list[Any]] = {}
+        self.waiting: dict[Key, Deferred] = {}
         self.sources: set[str] = set()
 
 
@@ -33,7 +36,7 @@ class Mailbox:
         self._boxes: dict[int, _Box] = {}
         self._ended: OrderedDict[int, errors.OpError | None] = OrderedDict()
 
-    def deliver(self, step: int, key: int, values: list[Any], source: str = "") -> None:
+    def deliver(self, step: int, key: Key, values: list[Any], source: str = "") -> None:
         """Puts values in; whoever waits for them gets them."""
         with self._lock:
             if step in self._ended:
@@ -46,7 +49,7 @@ class Mailbox:
         if deferred is not None:
             deferred.set_result(values)
 
-    def take(self, step: int, key: int, waits_for: str) -> list[Any] | Deferred:
+    def take(self, step: int, key: Key, waits_for: str) -> list[Any] | Deferred:
         """The values, or what will have them."""
         with self._lock:
             if step in self._ended:
@@ -58,7 +61,7 @@ class Mailbox:
             deferred = box.waiting[key] = Deferred(waits_for)
             return deferred
 
-    def give_up(self, step: int, key: int) -> None:
+    def give_up(self, step: int, key: Key) -> None:
         """Ends one wait: whoever waited for these values is gone."""
         with self._lock:
             box = self._boxes.get(step)

@@ -18,7 +18,7 @@ from millrace.ops.tensor_array_value import TensorArrayValue
 from millrace.ops.xla import jax, jnp
 from millrace.passes import schedule
 from millrace.passes.constants import detach_constants
-from millrace.passes.frames import REGION, collapse
+from millrace.passes.frames import REGION, WAITING_REGION, collapse
 from millrace.passes.function_body import (
     FIRST_ARGUMENT,
     LOOPS,
@@ -257,7 +257,7 @@ class Plan:
                     if Edge(node, k) in outside
                 ]
                 self.stages.append(CompiledStage(stage.nodes, wanted, f"stage_{i}"))
-            elif stage.nodes[0].definition is REGION:
+            elif stage.nodes[0].definition in (REGION, WAITING_REGION):
                 self.stages.append(RegionStage(stage.nodes[0]))
             elif functions_of(stage.nodes[0]):
                 self.stages.append(function_stage(stage.nodes[0], Plan))

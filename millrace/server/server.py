@@ -265,7 +265,7 @@ class Server:
 
     def _on_message(self, channel: Channel, message: Message) -> None:
         if message.kind is Kind.TENSORS:
-            self._worker.deliver(message.step, message.key, message.tensors, channel.address)
+            self._worker.deliver(message, channel.address)
         elif message.kind is Kind.RUN:
             self._run(channel, message)
         elif message.kind is Kind.DONE:

@@ -14,7 +14,7 @@ from typing import Any
 
 from millrace.core import errors
 from millrace.passes.node import Program
-from millrace.passes.transfer import RECEIVE, SEND
+from millrace.passes.transfer import LOOP_RECEIVE, LOOP_SEND, RECEIVE, SEND
 from millrace.platform.file_access import FileAccess
 from millrace.rpc.message import Kind, Message
 from millrace.runtime import executor
@@ -73,12 +73,16 @@ class RegisteredGraph:
         self.session = session
         self.nodes = list(program.nodes)
         self.arguments = list(program.arguments)
-        tasks = {n.attrs["to"].decode() for n in program.nodes if n.definition is SEND}
-        receives = [n for n in program.nodes if n.definition is RECEIVE]
-        tasks |= {n.attrs["source"].decode() for n in receives}
-        self.received = {
-            n.attrs["key"]: [name.decode() for name in n.attrs["names"]] for n in receives
-        }
+        tasks: set[str] = set()
+        self.received: dict[int, list[str]] = {}
+        for node in program.nodes:
+            attrs = node.attrs
+            if node.definition in (SEND, LOOP_SEND):
+                tasks.add(attrs["to"].decode())
+            elif node.definition in (RECEIVE, LOOP_RECEIVE):
+                tasks.add(attrs["source"].decode())
+                names = attrs["names"] if node.definition is RECEIVE else [attrs["name"]]
+                self.received[attrs["key"]] = [name.decode() for name in names]
         self.peers = {session.addresses[task] for task in tasks}
         self.plan = Plan(program, late_arguments=late)
         #: Whether it ran before: the first run compiles, which takes long.
@@ -96,12 +100,15 @@ class _Exchange:
         self._session = graph.session
         self._number = number
 
-    def send(self, to: str, key: int, tensors: list[Any]) -> None:
-        message = Message(Kind.TENSORS, self._number, key, tensors=tensors)
+    def send(self, to: str, key: int, tensors: list[Any], tag: bytes = b"") -> None:
+        """Sends values; the tag tells which iteration of a loop they are of."""
+        message = Message(Kind.TENSORS, self._number, key, tag, tensors)
         self._worker.post(self._session.addresses[to], message)
 
-    def receive(self, source: str, key: int) -> list[Any] | Deferred:
-        found = self._worker.mailbox.take(self._number, key, f"values from {source}")
+    def receive(self, source: str, key: int, tag: bytes = b"") -> list[Any] | Deferred:
+        """The values, or what will have them."""
+        box = (key, tag) if tag else key
+        found = self._worker.mailbox.take(self._number, box, f"values from {source}")
         if self._worker.transfers.enabled:
             self._note(source, key, found)
         return found
@@ -380,7 +387,10 @@ class Worker:
             self._threads.submit(start)
 
     def _resume_elsewhere(self, go_on: Callable[[], None]) -> None:
-        self._threads.submit(go_on)
+        try:
+            self._threads.submit(go_on)
+        except RuntimeError:
+            go_on()  # The server has stopped: all that is left to do is to end the step.
 
     def _resume_quickly(self, go_on: Callable[[], None]) -> None:
         """Goes on in this thread if it delivers messages and holds nothing up, else elsewhere."""
@@ -392,13 +402,14 @@ class Worker:
             finally:
                 self._local.delivers = True
         else:
-            self._threads.submit(go_on)
+            self._resume_elsewhere(go_on)
 
-    def deliver(self, number: int, key: int, values: list[Any], source: str) -> None:
+    def deliver(self, message: Message, source: str) -> None:
         """Takes values that another task sent; called in a transport's thread."""
         self._local.delivers = True
+        key = (message.key, message.text) if message.text else message.key
         try:
-            self.mailbox.deliver(number, key, values, source)
+            self.mailbox.deliver(message.step, key, message.tensors, source)
         finally:
             self._local.delivers = False
 

@@ -33,6 +33,10 @@ CASES = {
         "functions_that_read_and_write_variables autograph_function old_functions "
         "dead_values_do_not_leave_a_branch"
     ).split(),
+    "split_loops.py": (
+        "writes_ref writes_resource gradient_ref gradient_resource nested_ref nested_resource "
+        "in_a_branch_ref in_a_branch_resource queues_of_two_tasks an_error_in_an_iteration"
+    ).split(),
     "sessions.py": (
         "partial_run make_callable callables_from_options uninitialized_variables "
         "errors_carry_class_and_operation devices_that_are_not_there strings_and_all_types "

@@ -188,7 +188,7 @@ def test_names_of_transfers_do_not_clash_with_the_programs():
         assert len(set(found)) == len(found)
 
 
-def test_a_loop_with_the_state_of_two_tasks_is_refused_by_name():
+def test_a_loop_with_the_state_of_two_tasks_is_split():
     f32 = tf.AttrValue(type=tf.float32.as_datatype_enum)
     definition = tf.GraphDef()
 
@@ -213,5 +213,22 @@ def test_a_loop_with_the_state_of_two_tasks_is_refused_by_name():
     add("next", "NextIteration", ["two"], T=f32)
     add("exit", "Exit", ["switch"], T=f32)
     tf.import_graph_def(definition, name="")
-    with pytest.raises(errors.UnimplementedError, match="loop loop uses state of several tasks"):
-        cut([tf.get_default_graph().get_tensor_by_name("exit:0")])
+    parts = cut([tf.get_default_graph().get_tensor_by_name("exit:0")])
+    types = {
+        task: {n.type for n in part.program.nodes if n.definition not in (SEND, RECEIVE)}
+        for task, part in parts.items()
+    }
+    clock = {"Enter", "Merge", "Switch", "Identity", "NextIteration"}
+    assert types[PS] >= {"AssignAdd", "_LoopSend", "_LoopReceive", *clock}
+    assert types[PS1] >= {"AssignAdd", "_LoopSend", "_LoopReceive", *clock}
+    assert types[WORKER] >= {"LoopCond", "Exit", "_LoopSend", "_LoopReceive", *clock}
+    sent, received = [], []
+    for task, part in parts.items():
+        for node in part.program.nodes:
+            if node.type == "_LoopSend":
+                assert node in part.program.targets
+                sent.append((task, node.attrs["to"].decode(), node.attrs["key"]))
+            if node.type == "_LoopReceive":
+                received.append((node.attrs["source"].decode(), task, node.attrs["key"]))
+    # The condition to both ps, x to the first, v to the second, w back.
+    assert sorted(sent) == sorted(received) and len(sent) == 5
