@@ -120,6 +120,8 @@ class Candidate:
         #: The last record that was read or written, and when it was first known.
         self._known: Record | None = None
         self._known_since = now
+        #: Whether the register ever showed a lease of another one that was not given up.
+        self.has_seen_chief = False
         #: The greatest token that was ever heard of.
         self._highest = 0
         #: What this candidate wrote last, if that is the newest record: his lease.
@@ -152,14 +154,16 @@ class Candidate:
             record = self._known  # the register forgot
         elif record != self._known:
             self._learn(record, now)
+            self.has_seen_chief |= record.holder != self.name and not record.released
         # What the register forgot after a pause of ours may not have been the last: no longer ours.
         is_known = reading.record is not None or self.token(now) is not None
-        if record.holder == self.name and not record.released and is_known:
+        # A token that is not the greatest was written by one who had not heard of a later term.
+        is_latest = record.token >= self._highest
+        if record.holder == self.name and not record.released and is_known and is_latest:
             return self._keep(record, reading, now)
         self._lease = None
         left = record.seconds - (now - self._known_since)
-        # A token that is not the greatest was written by one who had not heard of a later term.
-        if record.released or left <= 0 or record.token < self._highest:
+        if record.released or left <= 0 or not is_latest:
             return self._take(reading)
         return Rest(min(left, _LOOKED * self._seconds))
 

@@ -20,6 +20,13 @@ from millrace.graph.keys import GraphKeys
 from millrace.platform import logging
 from millrace.training import session_layers
 from millrace.training.coordinator import Coordinator
+from millrace.training.election.elected_hooks import elected_hooks
+from millrace.training.election.session import (
+    ElectedSessionCreator,
+    Office,
+    address_for,
+    start_campaign,
+)
 from millrace.training.hooks.checkpoint_saver import CheckpointSaverHook
 from millrace.training.hooks.step_counter import StepCounterHook
 from millrace.training.hooks.summary_saver import SummarySaverHook
@@ -101,7 +108,9 @@ class _MonitoredSession:
         should_recover: bool,
         stop_grace_period_secs: float,
         clock: Clock,
+        at_close: Callable[[], None] = lambda: None,
     ) -> None:
+        self._at_close = at_close
         self._graph = get_default_graph()
         self._graph_was_finalized = self._graph.finalized
         self._hooks = list(hooks or ())
@@ -194,6 +203,7 @@ class _MonitoredSession:
                 self._coordinated_creator.coord = None
                 if not self._graph_was_finalized:
                     self._graph._unsafe_unfinalize()
+                self._at_close()
 
     def _end_hooks(self) -> None:
         """Calls every hook's `end`: one that fails must not cost the last checkpoint."""
@@ -238,6 +248,7 @@ class MonitoredSession(_MonitoredSession):
         stop_grace_period_secs: float = 120,
         *,
         clock: Clock = SYSTEM_CLOCK,
+        at_close: Callable[[], None] = lambda: None,
     ) -> None:
         """Makes the first session.
 
@@ -246,8 +257,9 @@ class MonitoredSession(_MonitoredSession):
           hooks: Are called around each step.
           stop_grace_period_secs: How long threads may take to end at `close`.
           clock: The time.
+          at_close: Called at the end, good or bad.
         """
-        super().__init__(session_creator, hooks, True, stop_grace_period_secs, clock)
+        super().__init__(session_creator, hooks, True, stop_grace_period_secs, clock, at_close)
 
 
 class SingularMonitoredSession(_MonitoredSession):
@@ -290,7 +302,7 @@ class SingularMonitoredSession(_MonitoredSession):
 
 def MonitoredTrainingSession(
     master: str = "",
-    is_chief: bool = True,
+    is_chief: bool | str = True,
     checkpoint_dir: str | None = None,
     scaffold: Scaffold | None = None,
     hooks: Sequence[SessionRunHook] | None = None,
@@ -313,7 +325,8 @@ def MonitoredTrainingSession(
 
     Args:
       master: The target, for example ``server.target``.
-      is_chief: Whether this worker is the chief.
+      is_chief: Whether this worker is the chief; ``"elect"`` if the workers elect one of them
+        (see docs/election.md). In a job of `millrace launch --elect` they always do.
       checkpoint_dir: Where checkpoints are restored from and written to.
       scaffold: Has the operations; a default one when None.
       hooks: Are called around each step.
@@ -332,7 +345,8 @@ def MonitoredTrainingSession(
       save_graph_def: Whether checkpoints come with the graph.
     """
     scaffold = scaffold or Scaffold()
-    if not is_chief:
+    address = address_for(is_chief, master)
+    if not is_chief and address is None:
         waiting = WorkerSessionCreator(
             scaffold=scaffold, master=master, config=config, max_wait_secs=max_wait_secs
         )
@@ -343,18 +357,15 @@ def MonitoredTrainingSession(
     save_checkpoint_steps, save_checkpoint_secs = _period(
         save_checkpoint_steps, save_checkpoint_secs, (None, 600)
     )
-    creator = ChiefSessionCreator(
-        scaffold=scaffold, master=master, config=config, checkpoint_dir=checkpoint_dir
-    )
-    all_hooks = list(chief_only_hooks or ())
+    writing: list[SessionRunHook] = []
     summary_dir = summary_dir or checkpoint_dir
     if summary_dir:
         if _is_positive(log_step_count_steps):
-            all_hooks.append(
+            writing.append(
                 StepCounterHook(output_dir=summary_dir, every_n_steps=log_step_count_steps)
             )
         if _is_positive(save_summaries_steps) or _is_positive(save_summaries_secs):
-            all_hooks.append(
+            writing.append(
                 SummarySaverHook(
                     scaffold=scaffold,
                     save_steps=save_summaries_steps,
@@ -365,7 +376,7 @@ def MonitoredTrainingSession(
     if checkpoint_dir and (
         _is_positive(save_checkpoint_steps) or _is_positive(save_checkpoint_secs)
     ):
-        all_hooks.append(
+        writing.append(
             CheckpointSaverHook(
                 checkpoint_dir,
                 save_steps=save_checkpoint_steps,
@@ -374,8 +385,26 @@ def MonitoredTrainingSession(
                 save_graph_def=save_graph_def,
             )
         )
-    all_hooks.extend(hooks or ())
-    return MonitoredSession(creator, all_hooks, stop_grace_period_secs)
+    if address is None:
+        creator = ChiefSessionCreator(
+            scaffold=scaffold, master=master, config=config, checkpoint_dir=checkpoint_dir
+        )
+        all_hooks = [*(chief_only_hooks or ()), *writing, *(hooks or ())]
+        return MonitoredSession(creator, all_hooks, stop_grace_period_secs)
+    campaign = start_campaign(address, master, is_chief, checkpoint_dir)
+    try:
+        office = Office(campaign, checkpoint_dir, scaffold)
+        return MonitoredSession(
+            ElectedSessionCreator(
+                campaign, master, config, scaffold, checkpoint_dir, max_wait_secs
+            ),
+            elected_hooks(office, chief_only_hooks or (), writing, hooks or ()),
+            stop_grace_period_secs,
+            at_close=campaign.stop,
+        )
+    except BaseException:
+        campaign.stop()
+        raise
 
 
 def _period(steps: Any, seconds: Any, default: tuple[Any, Any]) -> tuple[Any, Any]:

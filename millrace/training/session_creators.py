@@ -5,9 +5,13 @@ from __future__ import annotations
 import abc
 from typing import Any
 
+from millrace.core.config import ConfigProto
+from millrace.core.device_spec import DeviceSpec
 from millrace.graph.defaults import get_default_graph
+from millrace.graph.graph import Graph
 from millrace.training.scaffold import Scaffold
 from millrace.training.session_manager import SessionManager
+from millrace.training.waiting import SYSTEM_CLOCK, Clock
 
 
 class SessionCreator(abc.ABC):
@@ -22,11 +26,27 @@ class SessionCreator(abc.ABC):
 class _ScaffoldedCreator(SessionCreator):
     """A creator with a scaffold; the session manager is made once the graph is final."""
 
-    def __init__(self, scaffold: Scaffold | None, master: str, config: Any) -> None:
+    def __init__(
+        self, scaffold: Scaffold | None, master: str, config: Any, clock: Clock = SYSTEM_CLOCK
+    ) -> None:
         self._scaffold = scaffold or Scaffold()
+        self._clock = clock
         self._master = master
         self._config = config
         self._session_manager: SessionManager | None = None
+
+    def leave_out_idle_tasks(self) -> None:
+        """Lets sessions do without tasks that the graph names no device of.
+
+        Otherwise they wait for every task of the cluster, also for a worker that died. A
+        configuration that has device filters is left as it is.
+        """
+        config = ConfigProto()
+        if self._config is not None:
+            config.CopyFrom(self._config)
+        if not config.device_filters:
+            config.device_filters.extend(_used_tasks(get_default_graph()))
+            self._config = config
 
     def _get_session_manager(self) -> SessionManager:
         self._scaffold.finalize()
@@ -37,8 +57,20 @@ class _ScaffoldedCreator(SessionCreator):
                 ready_op=self._scaffold.ready_op,
                 ready_for_local_init_op=self._scaffold.ready_for_local_init_op,
                 graph=get_default_graph(),
+                clock=self._clock,
             )
         return self._session_manager
+
+
+def _used_tasks(graph: Graph) -> list[str]:
+    """Filters for the tasks on which a graph has operations."""
+    filters = set()
+    for operation in graph.get_operations():
+        device = DeviceSpec.from_string(operation.device)
+        if device.job is not None:
+            task = "" if device.task is None else f"/task:{device.task}"
+            filters.add(f"/job:{device.job}{task}")
+    return sorted(filters)
 
 
 class ChiefSessionCreator(_ScaffoldedCreator):
@@ -88,6 +120,8 @@ class WorkerSessionCreator(_ScaffoldedCreator):
         master: str = "",
         config: Any = None,
         max_wait_secs: float | None = 30 * 60,
+        *,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         """Makes a creator.
 
@@ -96,8 +130,9 @@ class WorkerSessionCreator(_ScaffoldedCreator):
           master: The target.
           config: A ConfigProto.
           max_wait_secs: How long to wait for the chief.
+          clock: The time.
         """
-        super().__init__(scaffold, master, config)
+        super().__init__(scaffold, master, config, clock)
         self._max_wait_secs = max_wait_secs
 
     def create_session(self) -> Any:

@@ -340,11 +340,12 @@ class SyncReplicasOptimizer(Optimizer):
             operation: Operation = self._sync_token_queue.enqueue_many((tokens,))
             return operation
 
-    def make_session_run_hook(self, is_chief: bool, num_tokens: int = -1) -> SessionRunHook:
+    def make_session_run_hook(self, is_chief: bool | str, num_tokens: int = -1) -> SessionRunHook:
         """A hook for monitored sessions that does all of this.
 
         Args:
-          is_chief: Whether this worker closes the rounds.
+          is_chief: Whether this worker closes the rounds. In a session whose chief is elected,
+            the elected one does.
           num_tokens: As for `get_init_tokens_op`.
         """
         return SyncReplicasHook(self, is_chief, num_tokens)
@@ -412,15 +413,15 @@ class SyncReplicasHook(SessionRunHook):
     """Prepares synchronous training in a monitored session, and leaves it in good order."""
 
     def __init__(
-        self, sync_optimizer: SyncReplicasOptimizer, is_chief: bool, num_tokens: int
+        self, sync_optimizer: SyncReplicasOptimizer, is_chief: bool | str, num_tokens: int
     ) -> None:
-        self._sync_optimizer = sync_optimizer
+        self.sync_optimizer = sync_optimizer
         self._is_chief = is_chief
-        self._num_tokens = num_tokens
+        self.num_tokens = num_tokens
 
     def begin(self) -> None:
         """Makes the operations that are needed."""
-        optimizer = self._sync_optimizer
+        optimizer = self.sync_optimizer
         if not optimizer._gradients_applied:
             raise ValueError(
                 "SyncReplicasOptimizer.apply_gradient should be called before using the hook."
@@ -429,7 +430,7 @@ class SyncReplicasHook(SessionRunHook):
         self._q_runner: QueueRunner | None = None
         if self._is_chief:
             self._local_init_op = optimizer.chief_init_op
-            self._init_tokens_op = optimizer.get_init_tokens_op(self._num_tokens)
+            self._init_tokens_op = optimizer.get_init_tokens_op(self.num_tokens)
             runner = optimizer.get_chief_queue_runner()
             # A coordinator also stops when a session is rebuilt, and then workers go on: the
             # queue is closed by `end` only.
@@ -444,13 +445,7 @@ class SyncReplicasHook(SessionRunHook):
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         """Runs what initializes synchronous training."""
-        missing = session.run(self._sync_optimizer.ready_for_local_init_op)
-        if len(missing):
-            names = ", ".join(name.decode() for name in missing)
-            raise RuntimeError(
-                "Init operations did not make model ready for SyncReplicasOptimizer local_init. "
-                f"Init op: {self._local_init_op.name}, error: Variables not initialized: {names}"
-            )
+        check_ready(session, self.sync_optimizer, self._local_init_op)
         session.run(self._local_init_op)
         if self._init_tokens_op is not None:
             session.run(self._init_tokens_op)
@@ -464,3 +459,18 @@ class SyncReplicasHook(SessionRunHook):
         except (errors.OpError, RuntimeError) as error:
             # The chief may have closed the queue before: then there is nothing to hand over.
             logging.info("Left synchronous training without a word: %s", error)
+
+
+def check_ready(session: Any, optimizer: SyncReplicasOptimizer, init_op: Operation) -> None:
+    """Checks that all variables have values.
+
+    Raises:
+      RuntimeError: Some have not; it names them.
+    """
+    missing = session.run(optimizer.ready_for_local_init_op)
+    if len(missing):
+        names = ", ".join(name.decode() for name in missing)
+        raise RuntimeError(
+            "Init operations did not make model ready for SyncReplicasOptimizer local_init. "
+            f"Init op: {init_op.name}, error: Variables not initialized: {names}"
+        )

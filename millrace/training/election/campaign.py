@@ -85,6 +85,12 @@ class Campaign:
         with self._lock:
             return self._candidate.holder
 
+    @property
+    def has_seen_chief(self) -> bool:
+        """Whether another chief was, or may have been, at work since this campaign began."""
+        with self._lock:
+            return self._candidate.has_seen_chief
+
     def heard_of(self, term: Term | None) -> None:
         """Makes sure that a term of this worker will be later than this one."""
         if term is not None:
@@ -106,13 +112,14 @@ class Campaign:
         """Sleeps in a wait for the chief.
 
         Raises:
-          DeposedError: The chief is not the same any more; whoever waits begins anew.
+          DeposedError: This worker is the chief: whoever waits for one begins anew.
         """
-        before = self.term()
         with self._changed:
-            self._changed.wait_for(lambda: self._now() != before, seconds)
-        if self.term() != before:
-            raise DeposedError(f"The chief has changed: it is {self.holder or 'nobody'} now.")
+            self._changed.wait_for(
+                lambda: self._now() is not None or self._failure is not None, seconds
+            )
+        if self.term() is not None:
+            raise DeposedError("The chief that was waited for has changed: it is this task now.")
 
     def stop(self) -> None:
         """Ends the campaign, and gives the lease up so that others need not wait for its end."""
@@ -124,10 +131,13 @@ class Campaign:
             except (errors.OpError, ValueError) as error:
                 logging.info("The lease of the chief was not given up, and will run out: %s", error)
         self._register.close()
+        for listener in self._listeners if self._told is not None else ():
+            listener(None)
 
     # -- The thread ------------------------------------------------------------------------
 
     def _run(self) -> None:
+        self.heard_of(self._latest())
         clock = Clock(self._clock.now, lambda s: self._rest(s), self._clock.wall)
         unreachable: Wait | None = None
         while not self._ending.is_set():
@@ -146,8 +156,6 @@ class Campaign:
                 return
             self._announce()
             self._rest(pause)
-        with self._lock:
-            self._listeners.clear()
 
     def _rest(self, seconds: float) -> None:
         self._ending.wait(seconds)
