@@ -4,16 +4,20 @@ Millrace must reach half of the rate at which `dd` writes to the same disk in th
 without waiting for the disk (fsync). TensorFlow never waits. Only ratios count: what a disk does
 depends on the machine and on what else it does.
 
-    checkpoint.py [--mebibytes 1024] [--rounds 5] [--folder FOLDER] [--tensorflow PYTHON]
+    checkpoint.py [--mebibytes 1024] [--rounds 3] [--folder FOLDER] [--tensorflow PYTHON]
+
+Prints a table and writes it to results/checkpoint.json, with the machine, versions and date.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import datetime
 import json
 import os
 import pathlib
+import platform
 import shutil
 import socket
 import statistics
@@ -22,14 +26,16 @@ import sys
 import tempfile
 import time
 
+from cluster import versions
 from rich.console import Console
 from rich.table import Table
 
 HERE = pathlib.Path(__file__).parent
+RESULTS = HERE / "results" / "checkpoint.json"
 GOAL = 0.5
 PS_TASKS = 2
 #: Two ways in which `dd` writes; see `dd`.
-DDS = ("dd, removed at once", "dd, kept like a checkpoint")
+DDS = ("dd (removed)", "dd (kept)")
 
 
 class Cluster:
@@ -49,6 +55,7 @@ class Cluster:
             "TF_CPP_MIN_LOG_LEVEL": "3",
         }
         self._processes = []
+        self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - open as long as the cluster
         for job, index in [*(("ps", i) for i in range(PS_TASKS)), ("worker", 0)]:
             task = [python, str(HERE / "checkpoint_task.py"), library, addresses, job, str(index)]
             self._processes.append(
@@ -56,7 +63,7 @@ class Cluster:
                     [*task, str(mebibytes)],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
-                    stderr=None if library == "millrace" else subprocess.DEVNULL,
+                    stderr=self._log,
                     text=True,
                     env=environment,
                 )
@@ -64,12 +71,12 @@ class Cluster:
         for process in self._processes:
             self._answer(process)
 
-    @staticmethod
-    def _answer(process: subprocess.Popen) -> float:
+    def _answer(self, process: subprocess.Popen) -> float:
         while True:
             line = process.stdout.readline()
             if not line:
-                raise SystemExit("A task ended early.")
+                self._log.seek(0)
+                raise SystemExit(f"A task ended early:\n{self._log.read()[-2500:]}")
             with contextlib.suppress(json.JSONDecodeError):  # what a library prints is passed over
                 return json.loads(line)
 
@@ -88,6 +95,7 @@ class Cluster:
                 process.kill()
                 process.wait()
             process.stdout.close()
+        self._log.close()
 
 
 def dd(
@@ -124,10 +132,8 @@ def measure(
                 file.write(os.urandom(1 << 20))
         for number in range(rounds + 1):
             taken = {
-                "dd, removed at once": dd(folder, mebibytes, fsync, source, -1, keep=False),
-                "dd, kept like a checkpoint": dd(
-                    folder, mebibytes, fsync, source, number, keep=True
-                ),
+                "dd (removed)": dd(folder, mebibytes, fsync, source, -1, keep=False),
+                "dd (kept)": dd(folder, mebibytes, fsync, source, number, keep=True),
             }
             for library, cluster in clusters.items():
                 own = folder / library
@@ -151,7 +157,7 @@ def measure(
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mebibytes", type=int, default=1024)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--folder", default=None, help="a folder on the disk to measure")
     parser.add_argument(
         "--tensorflow",
@@ -161,9 +167,11 @@ def main() -> int:
     arguments = parser.parse_args()
     console = Console()
     slow = []
+    rows: dict[str, dict[str, dict[str, float]]] = {}
+    load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         for fsync in (False, True):
-            table = Table("", "seconds (median)", "MiB/s", *(f"rate to {dd}" for dd in DDS))
+            table = Table("", "seconds", "MiB/s", *(f"to {dd}" for dd in DDS))
             table.title = f"{arguments.mebibytes} MiB from {PS_TASKS} ps tasks, " + (
                 "waiting for the disk" if fsync else "not waiting for the disk"
             )
@@ -174,6 +182,8 @@ def main() -> int:
                 fsync,
                 arguments.tensorflow,
             )
+            kind = "with fsync" if fsync else "without fsync"
+            rows[kind] = {}
             for name, seconds in times.items():
                 middle = statistics.median(seconds)
                 ratios = [
@@ -186,11 +196,30 @@ def main() -> int:
                     f"{arguments.mebibytes / middle:.0f}",
                     *(f"{ratio:.2f}" for ratio in ratios),
                 )
+                rows[kind][name] = {
+                    "seconds": round(middle, 3),
+                    **{f"to {dd}": round(r, 2) for dd, r in zip(DDS, ratios, strict=True)},
+                }
                 # The goal is held against the faster kind of dd.
                 if name.startswith("millrace") and min(ratios) < GOAL:
-                    kind = "with" if fsync else "without"
-                    slow.append(f"{name} ({kind} fsync): {min(ratios):.2f}")
+                    slow.append(f"{name} ({kind}): {min(ratios):.2f}")
             console.print(table)
+    if arguments.mebibytes == 1024:
+        pythons = {"millrace": sys.executable, "tensorflow": arguments.tensorflow}
+        record = {
+            "date": datetime.date.today().isoformat(),
+            "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+            "load before": round(load, 1),
+            "python": platform.python_version(),
+            "versions": {name: versions(python) for name, python in pythons.items() if python},
+            "mebibytes": arguments.mebibytes,
+            "rounds": arguments.rounds,
+            "goal": GOAL,
+            "results": rows,
+        }
+        RESULTS.parent.mkdir(exist_ok=True)
+        RESULTS.write_text(json.dumps(record, indent=2) + "\n")
+        console.print(f"Written to {RESULTS.relative_to(HERE.parent)}")
     if slow:
         console.print(f"Below {GOAL} of dd's rate: {', '.join(slow)}")
     return bool(slow)

@@ -29,7 +29,7 @@ from millrace.data.messages import declare
 from millrace.data.table import TableReader, TableWriter, read_varint, varint
 from millrace.data.tensor_slice import TensorSlice, overlap, slice_key
 from millrace.platform import gfile
-from millrace.platform.atomic_file import AtomicFile, is_local, sync_names
+from millrace.platform.atomic_file import PIECE_BYTES, AtomicFile, is_local, sync_names
 from millrace.platform.filesystems import resolve
 
 _messages = declare(
@@ -166,9 +166,13 @@ class BundleWriter:
 
     def _write_numbers(self, value: Any) -> int:
         content = _bytes_of(value)
-        if content.size:
-            self._data.write(content)
-        return google_crc32c.value(content)  # type: ignore[no-any-return]
+        crc = 0
+        for start in range(0, content.size, PIECE_BYTES):
+            piece = content[start : start + PIECE_BYTES]
+            # Right after it was written, it is still in a cache.
+            self._data.write(piece)
+            crc = google_crc32c.extend(crc, piece)
+        return crc
 
     def _write_strings(self, value: Any) -> int:
         """Lengths, their checksum, then the strings; the lengths count as four bytes each."""

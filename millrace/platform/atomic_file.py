@@ -19,7 +19,7 @@ from millrace.platform.filesystems import resolve, split_scheme
 from millrace.platform.gfile import tensorflow_errors
 
 #: How much is written before the disk is told to begin with it.
-_PIECE_BYTES = 16 << 20
+PIECE_BYTES = 16 << 20
 
 
 def is_durable() -> bool:
@@ -65,11 +65,11 @@ class AtomicFile:
         with tensorflow_errors(self.name):
             done = 0
             while done < len(view):
-                piece = view[done : done + _PIECE_BYTES]
+                piece = view[done : done + PIECE_BYTES]
                 # A stream without a buffer of its own may take a part only.
                 taken = self._stream.write(piece)
                 size = len(piece) if taken is None else taken
-                if self._lasting and size == _PIECE_BYTES:
+                if self._lasting and size == PIECE_BYTES:
                     # Else all of it is left for the end, when the disk is waited for.
                     self._files.start_sync(self._stream, self.size, size)
                 done += size

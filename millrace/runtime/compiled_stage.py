@@ -55,10 +55,17 @@ class _Check:
 class _Notes:
     """What tracing found out about one program: which differs from shape to shape."""
 
-    def __init__(self, checks: list[_Check], aliases: list[int]) -> None:
+    def __init__(
+        self,
+        checks: list[_Check],
+        aliases: list[tuple[int, int]],
+        moves: list[tuple[int, int]],
+    ) -> None:
         self.checks = checks
-        #: Outputs that are a variable's own buffer.
+        #: (position in `outputs`, position in `_kept`): what is read as it is, without a program.
         self.aliases = aliases
+        #: (position in `_written`, position in `_dynamic`): inputs that become variables.
+        self.moves = moves
 
 
 @jax.tree_util.register_pytree_node_class
@@ -175,10 +182,18 @@ class _Slots(NamedTuple):
 class CompiledStage:
     """One XLA call: values and variables in, values and variables out."""
 
-    def __init__(self, nodes: list[Node], outputs: list[Edge], name: str = "stage") -> None:
+    def __init__(
+        self,
+        nodes: list[Node],
+        outputs: list[Edge],
+        name: str = "stage",
+        owned: frozenset[Edge] = frozenset(),
+    ) -> None:
         self.nodes = nodes
         self.outputs = outputs
         self.name = name
+        #: Inputs whose memory nobody else has: a variable that is assigned one takes it over.
+        self._owned = owned
         self._snapshots = frozenset(edge for edge in outputs if is_variable_edge(edge))
         inside = set(nodes)
         use = VariableUse(nodes, self._snapshots)
@@ -248,7 +263,15 @@ class CompiledStage:
             stores: Any = outcome.stores
             # Waits for the program, but only where a check may forbid an assignment.
             kept_back = () if stores is None else np.flatnonzero(~np.asarray(stores))
-            for i, (slot, value) in enumerate(zip(slots.written, outcome.written, strict=True)):
+            # A host view keeps later updates from reusing the variable's buffer.
+            views = [(place, np.asarray(kept[i])) for place, i in outcome.notes.aliases]
+            computed = slots.written
+            if outcome.notes.moves:
+                moves = dict(outcome.notes.moves)
+                for place, source in moves.items():
+                    slots.written[place].value = dynamic[source]
+                computed = [slot for i, slot in enumerate(computed) if i not in moves]
+            for i, (slot, value) in enumerate(zip(computed, outcome.written, strict=True)):
                 if i not in kept_back:
                     slot.value = value
         except NotCompilable:
@@ -264,9 +287,8 @@ class CompiledStage:
         step.last_output = next(iter(outcome.written or jax.tree.leaves(outputs)), None)
         if outcome.oks is not None:
             _raise_failed_checks(np.asarray(outcome.oks), outcome.details, outcome.notes.checks)
-        for i in outcome.notes.aliases:
-            # A host view keeps later updates from reusing the variable's buffer.
-            outputs[i] = np.asarray(outputs[i])
+        for place, view in views:
+            outputs.insert(place, view)
         return outputs
 
     def _signature(self, key: Any, inputs: list[Any]) -> Any:
@@ -344,18 +366,32 @@ class CompiledStage:
                 lambda: [(check.node, ok) for check, ok in zip(checks, oks, strict=True)],
             )
             outputs = [env[edge] for edge in self.outputs]
-            buffers = {id(value) for value in kept}
-            aliases = [i for i, value in enumerate(outputs) if id(value) in buffers]
-            written = [values[variable] for variable in self._written]
+            buffers = {id(value): i for i, value in enumerate(kept)}
+            aliases = [(i, buffers[id(o)]) for i, o in enumerate(outputs) if id(o) in buffers]
+            outputs = [value for value in outputs if id(value) not in buffers]
+            moves = [] if stores else self._moves(values, dynamic)
+            moved = {self._written[place] for place, _ in moves}
+            written = [values[v] for v in self._written if v not in moved]
             stored = None
             if stores:
                 always = jnp.asarray(True)
                 stored = jnp.stack([stores.get(v, always) for v in self._written])
             stacked = jnp.stack(oks) if oks else None
-            return _Outcome(outputs, written, stored, stacked, details, _Notes(checks, aliases))
+            notes = _Notes(checks, aliases, moves)
+            return _Outcome(outputs, written, stored, stacked, details, notes)
 
         stage.__name__ = self.name
         return jax.jit(stage, donate_argnums=(0,))
+
+    def _moves(self, values: dict[Node, Any], dynamic: list[Any]) -> list[tuple[int, int]]:
+        """Variables whose new values are inputs as they came: no program need copy those."""
+        owned = {
+            id(value): i
+            for i, value in enumerate(dynamic)
+            if self.inputs[self._dynamic[i]] in self._owned
+        }
+        places = ((k, owned.pop(id(values[v]), -1)) for k, v in enumerate(self._written))
+        return [(place, source) for place, source in places if source >= 0]
 
     def _interpret(self, inputs: list[Any], step: Any) -> list[Any]:
         """Runs the stage's nodes one by one, without compiling the whole."""

@@ -7,6 +7,7 @@ threads at once: it holds no state of a step.
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -172,6 +173,15 @@ def _initial_draws(program: Program) -> set[Node]:
     return draws if use.written and not use.read else set()
 
 
+def _restored_for_one(program: Program) -> frozenset[Edge]:
+    """What is read from a checkpoint and used once: its memory is that of whoever uses it."""
+    uses = Counter(edge for node in program.nodes for edge in node.inputs)
+    uses.update(program.results)
+    return frozenset(
+        edge for edge, count in uses.items() if count == 1 and edge.node.type == "RestoreV2"
+    )
+
+
 class HostStage:
     """One node that runs in Python, on NumPy arrays."""
 
@@ -248,6 +258,7 @@ class Plan:
         self._slots: dict[Edge, int] = {}
         self.constants: list[tuple[int, Any]] = []
         outside = self._edges_needed(program, grouped)
+        owned = _restored_for_one(program)
         for i, stage in enumerate(grouped):
             if stage.compiled:
                 wanted = [
@@ -256,7 +267,7 @@ class Plan:
                     for k in range(len(node.output_types))
                     if Edge(node, k) in outside
                 ]
-                self.stages.append(CompiledStage(stage.nodes, wanted, f"stage_{i}"))
+                self.stages.append(CompiledStage(stage.nodes, wanted, f"stage_{i}", owned))
             elif stage.nodes[0].definition in (REGION, WAITING_REGION):
                 self.stages.append(RegionStage(stage.nodes[0]))
             elif functions_of(stage.nodes[0]):
