@@ -81,18 +81,22 @@ INSTALL_PYTHON := \
 	  exit 1; \
 	fi
 
-# The election of the chief is tested on real servers; tests start them, on ports of their own.
+# The election of the chief is tested on real servers, launching over ssh on a real sshd, and what
+# TensorBoard shows in a real browser; tests start them, on ports of their own.
+TEST_PACKAGES := zookeeper etcd-server openssh-server chromium chromium-driver
 INSTALL_SERVERS := \
-	if command -v etcd >/dev/null && [ -f /usr/share/java/zookeeper.jar ]; then \
+	if command -v etcd >/dev/null && [ -f /usr/share/java/zookeeper.jar ] \
+	  && [ -x /usr/sbin/sshd ] && command -v chromium >/dev/null \
+	  && command -v chromedriver >/dev/null; then \
 	  :; \
 	elif [ -f /etc/debian_version ] && [ "$$(id -u)" = 0 ]; then \
-	  echo 'Installing zookeeper and etcd-server with apt-get ...'; \
+	  echo 'Installing $(TEST_PACKAGES) with apt-get ...'; \
 	  export DEBIAN_FRONTEND=noninteractive; \
 	  apt-get update -qq; \
-	  apt-get install -y -qq --no-install-recommends zookeeper etcd-server >/dev/null; \
+	  apt-get install -y -qq --no-install-recommends $(TEST_PACKAGES) >/dev/null; \
 	else \
-	  echo 'The tests need servers of ZooKeeper and etcd. On Debian and Ubuntu:' >&2; \
-	  echo '    sudo apt-get install -y --no-install-recommends zookeeper etcd-server' >&2; \
+	  echo 'The tests need some servers and a browser. On Debian and Ubuntu:' >&2; \
+	  echo '    sudo apt-get install -y --no-install-recommends $(TEST_PACKAGES)' >&2; \
 	  exit 1; \
 	fi
 
