@@ -13,12 +13,13 @@ STAMP := $(VENV)/.installed
 # The interpreter that makes .venv. `make BASE_PYTHON=/path/to/python3.13 …` chooses another.
 BASE_PYTHON ?=
 
-.PHONY: help demo test interop check format bench clean
+.PHONY: help demo test interop chaos check format bench clean
 
 help:
 	@echo 'make demo    a cluster on this machine learns MNIST'
 	@echo 'make test    run every test'
 	@echo 'make interop run what needs a stock TensorFlow beside Millrace'
+	@echo 'make chaos   kill and stop the tasks of a training, hundreds of times'
 	@echo 'make check   ruff, mypy and import-linter'
 	@echo 'make format  let ruff rewrite the sources'
 	@echo 'make bench   time Millrace and TensorFlow by turns, in one process and on clusters'
@@ -37,6 +38,10 @@ test: $(STAMP)
 interop: $(STAMP)
 	@python=$$($(PYTHON) benchmarks/tensorflow_environment.py); \
 	  MILLRACE_TENSORFLOW_PYTHON=$$python $(PYTHON) -m pytest -q tests/interop
+
+# As many faults as FAULTS says, asynchronous and synchronous, and a table of what they cost.
+chaos: $(STAMP)
+	@$(PYTHON) tests/process/chaos.py --faults $(or $(FAULTS),200)
 
 check: $(STAMP)
 	@echo 'ruff check';    $(PYTHON) -m ruff check .

@@ -157,11 +157,7 @@ def _sparse_apply(
 
 def _set_global_step(handle: Any, new_global_step: Any, *, ctx: Any) -> None:
     step = _step(new_global_step, "new_global_step")
-
-    def set_step(state: AccumulatorState) -> None:
-        state.global_step = step
-
-    shared_state.find(Accumulator, ctx, handle).ask(set_step)
+    shared_state.find(Accumulator, ctx, handle).ask(lambda state: state.set_global_step(step))
 
 
 def _num_accumulated(handle: Any, *, ctx: Any) -> Any:

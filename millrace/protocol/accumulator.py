@@ -3,7 +3,9 @@
 A gradient carries the step that it was computed at. One that is older than the accumulator's own
 step is stale and dropped without a word: that is how synchronous training leaves stragglers
 behind. Whoever takes waits until enough fresh gradients are there, gets their mean or sum, and
-moves the accumulator to its next step.
+moves the accumulator to its next step. When the step is set back, the model was restored: what was
+accumulated belongs to steps that never were, and is dropped (TensorFlow would keep it, and apply
+it to a model that it was not computed for).
 
 Invariants: takes are served in the order in which they came; taking empties the accumulator and
 adds one to its step.
@@ -58,6 +60,10 @@ class AccumulatorState(ABC):
     def _total(self) -> Any:
         """The mean or sum; then nothing is accumulated any more."""
 
+    @abstractmethod
+    def _drop(self) -> None:
+        """Nothing is accumulated any more."""
+
     # -- Events: each returns the attempts that it has settled -----------------------------
 
     def apply(self, gradient: Any, local_step: int) -> list[Attempt]:
@@ -71,6 +77,13 @@ class AccumulatorState(ABC):
         self._add(gradient)
         self.count += 1
         return self._serve()
+
+    def set_global_step(self, step: int) -> None:
+        """Gradients of earlier steps are stale from now on."""
+        if step < self.global_step:
+            self._drop()
+            self.count = 0
+        self.global_step = step
 
     def submit(self, attempt: Take) -> list[Attempt]:
         """A new request."""
@@ -135,6 +148,9 @@ class DenseAccumulatorState(AccumulatorState):
         total, self._sum = self._sum, None
         assert total is not None
         return _divided(total, self.count) if self.takes_mean else total
+
+    def _drop(self) -> None:
+        self._sum = None
 
 
 class SparseAccumulatorState(AccumulatorState):
@@ -205,6 +221,9 @@ class SparseAccumulatorState(AccumulatorState):
             counts = np.unique(all_indices, return_counts=True)[1]
             values = _divided(values, counts.reshape(-1, *[1] * (values.ndim - 1)))
         return indices, values, shape
+
+    def _drop(self) -> None:
+        self._parts = []
 
 
 def _by_index(indices: Array, values: Array) -> tuple[Array, Array]:

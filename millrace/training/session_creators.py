@@ -9,6 +9,7 @@ from millrace.core.config import ConfigProto
 from millrace.core.device_spec import DeviceSpec
 from millrace.graph.defaults import get_default_graph
 from millrace.graph.graph import Graph
+from millrace.training.live_model import LiveModel
 from millrace.training.scaffold import Scaffold
 from millrace.training.session_manager import SessionManager
 from millrace.training.waiting import SYSTEM_CLOCK, Clock
@@ -96,10 +97,25 @@ class ChiefSessionCreator(_ScaffoldedCreator):
         super().__init__(scaffold, master, config)
         self._checkpoint_dir = checkpoint_dir
         self._checkpoint_filename_with_path = checkpoint_filename_with_path
+        self._model: LiveModel | None = None
 
     def create_session(self) -> Any:
-        """A session with the model restored or initialised."""
-        return self._get_session_manager().prepare_session(
+        """A session with the model restored or initialised, or as it was if it still lives."""
+        manager = self._get_session_manager()
+        if self._model is None:
+            self._model = LiveModel(get_default_graph())
+        # A session of no cluster has its variables for itself.
+        if self._master and self._model.is_known:
+            adopted = manager.adopt_session(self._master, self._config, self._model.lives_on)
+            if adopted is not None:
+                return adopted
+        session = self._prepare(manager)
+        if self._master:
+            self._model.remember(session)
+        return session
+
+    def _prepare(self, manager: SessionManager) -> Any:
+        return manager.prepare_session(
             self._master,
             saver=self._scaffold.saver,
             checkpoint_dir=self._checkpoint_dir,

@@ -161,6 +161,33 @@ class SessionManager:
             raise
         return sess
 
+    def adopt_session(
+        self, master: str, config: Any, lives_on: Callable[[Any], bool]
+    ) -> Any | None:
+        """A session with the model as it is, for a chief that had made it ready before.
+
+        Args:
+          master: The target.
+          config: A ConfigProto.
+          lives_on: Whether the model is still there in a session.
+
+        Returns:
+          The session; None if the model has to be restored.
+        """
+        sess = self._session_factory(master, graph=self._graph, config=config)
+        try:
+            if (
+                lives_on(sess)
+                and self._run_local_init_op(sess).ready
+                and self._model_ready(sess).ready
+            ):
+                logging.info("The model is as it was: nothing has to be restored.")
+                adopted, sess = sess, None
+                return adopted
+        finally:
+            _close_quietly(sess)
+        return None
+
     def recover_session(
         self,
         master: str,

@@ -431,6 +431,10 @@ class SyncReplicasHook(SessionRunHook):
         if self._is_chief:
             self._local_init_op = optimizer.chief_init_op
             self._init_tokens_op = optimizer.get_init_tokens_op(self.num_tokens)
+            queue = optimizer._sync_token_queue
+            assert queue is not None
+            with device(queue.queue_ref.device):
+                self._old_tokens = queue.dequeue_up_to(queue.size())
             runner = optimizer.get_chief_queue_runner()
             # A coordinator also stops when a session is rebuilt, and then workers go on: the
             # queue is closed by `end` only.
@@ -448,9 +452,21 @@ class SyncReplicasHook(SessionRunHook):
         check_ready(session, self.sync_optimizer, self._local_init_op)
         session.run(self._local_init_op)
         if self._init_tokens_op is not None:
+            self._drop_old_tokens(session)
             session.run(self._init_tokens_op)
         if self._q_runner is not None:
             self._q_runner.create_threads(session, coord=coord, daemon=True, start=True)
+
+    def _drop_old_tokens(self, session: Any) -> None:
+        """Takes out the tokens of a session before this one.
+
+        After a restore they would be of steps that never were; and the first tokens are put in
+        anew, so that there are enough in any case.
+        """
+        try:
+            session.run(self._old_tokens, options=RunOptions(timeout_in_ms=_FAREWELL_MILLISECONDS))
+        except errors.DeadlineExceededError:
+            logging.vlog(1, "A worker has taken a token meanwhile.")
 
     def end(self, session: Any) -> None:
         """Hands this worker's part over to the others; the chief ends the training."""

@@ -23,12 +23,12 @@ SECONDS = 60.0
 class Process:
     """A task, and the lines that it has said."""
 
-    def __init__(self, job, index, spec, program, *arguments, protocol=""):
+    def __init__(self, job, index, spec, program, *arguments, protocol="", within=()):
         self.name = f"{job}{index}"
         self.address = spec[job][index]
         words = [job, str(index), json.dumps(spec), program, protocol, *arguments]
         self.popen = subprocess.Popen(
-            [sys.executable, str(PROGRAM), *words],
+            [*within, sys.executable, str(PROGRAM), *words],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -75,18 +75,29 @@ class Process:
 
 
 @pytest.fixture
-def start():
+def make_process():
+    """Starts tasks, and ends them."""
+    made = []
+
+    def make(*args, **kwargs):
+        made.append(Process(*args, **kwargs))
+        return made[-1]
+
+    yield make
+    for process in made:
+        process.end()
+
+
+@pytest.fixture
+def start(make_process):
+    """Starts tasks of a cluster with a ps and two workers: ``start("ps", 0, program)``."""
     sockets = [socket.create_server(("localhost", 0)) for _ in range(3)]
     hosts = [f"localhost:{s.getsockname()[1]}" for s in sockets]
     for s in sockets:
         s.close()
     spec = {"ps": hosts[:1], "worker": hosts[1:]}
-    made = []
 
     def run(job, index, program, *arguments, protocol=""):
-        made.append(Process(job, index, spec, program, *arguments, protocol=protocol))
-        return made[-1]
+        return make_process(job, index, spec, program, *arguments, protocol=protocol)
 
-    yield run
-    for process in made:
-        process.end()
+    return run

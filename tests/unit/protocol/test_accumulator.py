@@ -191,3 +191,19 @@ def test_rows_must_be_as_wide_as_those_already_there():
     state.apply(rows([5], [3, 3]), 0)
     with pytest.raises(ValueError, match="expected values dim 1 to be 2, got 3"):
         state.apply(rows([5], [3, 3, 3]), 0)
+
+
+@pytest.mark.parametrize("kind", [DenseAccumulatorState, SparseAccumulatorState])
+def test_setting_the_step_back_drops_what_was_accumulated(kind):
+    state = kind("a", TensorShape(None), True)
+    gradient = np.ones(2) if kind is DenseAccumulatorState else (np.array([0]), np.ones([1]), None)
+    state.set_global_step(7)
+    state.apply(gradient, 7)
+    state.set_global_step(7)
+    assert state.count == 1
+    state.set_global_step(3)  # The model was restored.
+    assert (state.count, state.global_step) == (0, 3)
+    take = Take(1)
+    state.submit(take)
+    assert not take.done
+    assert state.apply(gradient, 3) == [take]

@@ -1,0 +1,285 @@
+"""The kill test: a cluster learns MNIST while its tasks are killed, stopped and restarted.
+
+`python tests/process/chaos.py --faults 200` prints how long it took to recover and how many steps
+were lost, for each kind of fault. `test_chaos.py` runs a short one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import random
+import re
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from millrace.core import errors
+from millrace.rpc.service import Connection
+
+PROGRAM = Path(__file__).parent / "programs" / "mnist_trainer.py"
+PS, WORKERS = 2, 3
+#: How long anything may take on a machine that is busy with other things.
+PATIENCE = 120.0
+KILL, STOP = "kill", "stop"
+#: For an accuracy of 97 %.
+ENOUGH_STEPS = 700
+#: Longer than a heartbeat waits.
+STOPPED_SECONDS = (2.6, 3.6)
+
+
+class Fault(NamedTuple):
+    """What was done, and what came of it.
+
+    Attributes:
+      kind: As "kill ps".
+      task: Whom it befell.
+      found: Seconds until a worker noticed, if one had to.
+      recovered: Seconds from when the task was back until every worker trained again.
+      lost: Steps that were lost.
+    """
+
+    kind: str
+    task: str
+    found: float | None
+    recovered: float
+    lost: int
+
+
+class Task:
+    """A process, and when it said what."""
+
+    def __init__(self, name: str, command: list[str], log: Path) -> None:
+        self.name = name
+        self._command = command
+        self._log = log
+        self.lines: list[tuple[float, str]] = []
+        self.popen: subprocess.Popen[str]
+
+    def start(self) -> None:
+        self.popen = subprocess.Popen(
+            self._command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        threading.Thread(target=self._read, args=(self.popen,), daemon=True).start()
+
+    def _read(self, popen: subprocess.Popen[str]) -> None:
+        assert popen.stdout is not None
+        with open(self._log, "a") as log:
+            for line in popen.stdout:
+                self.lines.append((time.monotonic(), line.rstrip()))
+                log.write(f"{time.monotonic():.3f} {line}")
+                log.flush()
+        popen.stdout.close()
+
+    def first(self, pattern: str, since: float) -> tuple[float, str] | None:
+        """The first line since then that matches."""
+        for when, line in reversed_since(self.lines, since):
+            if re.search(pattern, line):
+                return when, line
+        return None
+
+    def steps(self, since: float = 0.0) -> list[int]:
+        """The global steps that it said."""
+        said = [line for _, line in reversed_since(self.lines, since)]
+        return [int(line.split()[1]) for line in said if line.startswith("step ")]
+
+
+def reversed_since(lines: list[tuple[float, str]], since: float) -> list[tuple[float, str]]:
+    """The lines since then, in order; found from the end, because there may be very many."""
+    start = len(lines)
+    while start and lines[start - 1][0] >= since:
+        start -= 1
+    return lines[start:]
+
+
+class Chaos:
+    """A cluster, and what is done to it."""
+
+    def __init__(self, folder: Path, seed: int, sync: bool) -> None:
+        self._random = random.Random(seed)
+        self._folder = folder
+        self._addresses = free_addresses(PS + WORKERS)
+        ps, workers = self._addresses[:PS], self._addresses[PS:]
+        options = ["--ps", ",".join(ps), "--workers", ",".join(workers), "--folder", str(folder)]
+        if sync:
+            options.append("--sync")
+        self.tasks: dict[str, Task] = {}
+        for job, count in (("ps", PS), ("worker", WORKERS)):
+            for i in range(count):
+                name = f"{job}{i}"
+                command = [sys.executable, "-u", str(PROGRAM), job, str(i), *options]
+                self.tasks[name] = Task(name, command, folder / f"{name}.log")
+        self.workers = [task for name, task in self.tasks.items() if name.startswith("worker")]
+        self.faults: list[Fault] = []
+
+    def run(self, faults: int, spacing: int, say: Callable[[str], None] = print) -> dict:
+        """Trains, with some faults at least `spacing` steps apart; what the chief learned."""
+        try:
+            for task in self.tasks.values():
+                task.start()
+            began = 0.0
+            for _ in range(faults):
+                self._until_trained(began, spacing)
+                fault = self._befall()
+                self.faults.append(fault)
+                say(f"{fault.kind:12} {fault.task}: {fault}")
+                began = time.monotonic()
+            return self._finish()
+        finally:
+            for task in self.tasks.values():
+                with contextlib.suppress(AttributeError):
+                    task.popen.kill()
+                    task.popen.wait()
+
+    def _until_trained(self, since: float, spacing: int) -> None:
+        """Waits until every worker trains, and the model has made some steps."""
+
+        def trained() -> bool:
+            said = [task.steps(since) for task in self.workers]
+            return all(said) and max(map(max, said)) - min(map(min, said)) >= spacing
+
+        self._until(trained, f"{spacing} steps")
+
+    def _befall(self) -> Fault:
+        """Lets a fault happen to a task, and waits until all is well."""
+        task = self._random.choice(list(self.tasks.values()))
+        how = self._random.choice((KILL, STOP))
+        role = "ps" if task.name.startswith("ps") else "worker"
+        kind = f"{how} {'chief' if task.name == 'worker0' else role}"
+        before = max(max(worker.steps(), default=0) for worker in self.workers)
+        latest = max((w.steps()[-1] for w in self.workers if w.steps()), default=before)
+        at = time.monotonic()
+        if how == KILL:
+            task.popen.kill()
+            task.popen.wait()
+            task.start()
+            self._until(lambda: task.first("^up$", at), f"{task.name} to be up")
+            found = task.first("^up$", at)
+            assert found is not None
+            back = found[0]
+        else:
+            task.popen.send_signal(signal.SIGSTOP)
+            deadline = time.monotonic() + self._random.uniform(*STOPPED_SECONDS)
+            while time.monotonic() < deadline:
+                time.sleep(0.01)
+            task.popen.send_signal(signal.SIGCONT)
+            back = time.monotonic()
+        self._until(
+            lambda: all(worker.first("^step ", back) for worker in self.workers),
+            f"every worker to train after {kind} {task.name}",
+        )
+        first = [worker.first("^step ", back) for worker in self.workers]
+        recovered = max(when for when, _ in filter(None, first)) - back
+        noticed = [
+            when
+            for worker in self.workers
+            if (line := worker.first("An error was raised by a step", at)) is not None
+            for when in [line[0]]
+        ]
+        lowest = min(int(line.split()[1]) for _, line in filter(None, first))
+        return Fault(
+            kind,
+            task.name,
+            min(noticed) - at if noticed else None,
+            recovered,
+            max(0, latest - lowest),
+        )
+
+    def _finish(self) -> dict:
+        """Lets the training end; what the chief says of it."""
+        last = max(ENOUGH_STEPS, max(max(worker.steps()) for worker in self.workers) + 100)
+        (self._folder / "last_step.new").write_text(str(last))
+        os.rename(self._folder / "last_step.new", self._folder / "last_step")
+        for worker in self.workers:
+            self._until(lambda w=worker: w.popen.poll() is not None, f"{worker.name} to end")
+            assert worker.popen.returncode == 0, self.story(f"{worker.name} failed")
+        for name, address in zip(self.tasks, self._addresses, strict=True):
+            if name.startswith("ps") and self.tasks[name].popen.poll() is None:
+                connection = Connection(address)
+                with contextlib.suppress(errors.OpError):
+                    connection.stop_server(timeout=PATIENCE)
+                connection.close()
+        for task in self.tasks.values():
+            self._until(lambda t=task: t.popen.poll() is not None, f"{task.name} to end")
+        for address in self._addresses:
+            socket.create_server(("localhost", int(address.rpartition(":")[2]))).close()
+        result = self.tasks["worker0"].first(r"^\{", 0.0)
+        assert result is not None, self.story("the chief said nothing")
+        return {"last_step": last, **json.loads(result[1])}
+
+    def _until(self, condition: Callable[[], object], what: str) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not condition():
+            for task in self.tasks.values():
+                code = task.popen.poll()
+                assert code in (None, 0), self.story(f"{task.name} ended with {code}")
+            assert time.monotonic() < deadline, self.story(f"waited in vain for {what}")
+            time.sleep(0.01)
+
+    def story(self, what: str) -> str:
+        """What went wrong, with the last lines of all."""
+        last = []
+        for task in self.tasks.values():
+            last.append(f"== {task.name}")
+            last += [f"{when:.3f} {line}" for when, line in task.lines[-25:]]
+        return "\n".join([what, f"now {time.monotonic():.3f}", *map(str, self.faults), *last])
+
+
+def free_addresses(count: int) -> list[str]:
+    """Addresses that nobody has at the moment."""
+    sockets = [socket.create_server(("localhost", 0)) for _ in range(count)]
+    addresses = [f"localhost:{s.getsockname()[1]}" for s in sockets]
+    for s in sockets:
+        s.close()
+    return addresses
+
+
+def table(faults: list[Fault]) -> Iterator[str]:
+    """Time to recover and steps lost, for each kind of fault."""
+    yield f"{'fault':14}{'count':>6}{'found':>15}{'recovered':>15}{'steps lost':>15}"
+    yield f"{'':14}{'':6}{'median  worst':>15}{'median  worst':>15}{'median  worst':>15}"
+    for kind in sorted({fault.kind for fault in faults}):
+        those = [fault for fault in faults if fault.kind == kind]
+        found = [f.found for f in those if f.found is not None]
+        columns = [found, [f.recovered for f in those], [f.lost for f in those]]
+        shown = [
+            f"{statistics.median(c):7.2f}{max(c):7.2f}" if c else "      –      –" for c in columns
+        ]
+        yield f"{kind:14}{len(those):6}" + "".join(f"{each:>15}" for each in shown)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--faults", type=int, default=200, help="of each mode")
+    parser.add_argument("--spacing", type=int, default=40, help="steps between faults")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--mode", choices=("sync", "async", "both"), default="both")
+    options = parser.parse_args()
+    status = 0
+    for mode in ("async", "sync") if options.mode == "both" else (options.mode,):
+        with tempfile.TemporaryDirectory() as folder:
+            os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", f"{folder}/xla")
+            os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+            os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
+            chaos = Chaos(Path(folder), options.seed, mode == "sync")
+            result = chaos.run(options.faults, options.spacing)
+        overshoot = result["step"] - result["last_step"]
+        good = result["accuracy"] > 0.96 and 0 <= overshoot <= 4 * WORKERS
+        print(f"\n{mode}: {result} {'good' if good else 'NOT GOOD'}")
+        print("\n".join(table(chaos.faults)), flush=True)
+        status = status or int(not good)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
