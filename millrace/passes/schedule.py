@@ -4,6 +4,9 @@ Grouping must not make a step wait for what it itself produces. Two pure nodes s
 only when they wait for the same set of blocking nodes (a dequeue, a receive, a fed value of
 a partial run) and have the same number of host nodes on their longest path. A path that
 leaves a stage passes a host or blocking node, so it never comes back to it.
+
+What could run early, while others wait, but is little work, runs with what needs it: a call of
+its own would cost more than it does.
 """
 
 from __future__ import annotations
@@ -13,11 +16,14 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from millrace.core import errors
-from millrace.passes.node import Edge, Node, Program
+from millrace.graph.function import Function
+from millrace.passes.node import Edge, Node, Program, is_variable_edge
 from millrace.passes.transfer import RECEIVE
 
 #: Ops whose output is known once the shapes of their inputs are.
 SHAPE_QUERIES = frozenset(("Shape", "ShapeN", "Size", "Rank", "VariableShape"))
+#: Beginnings of the types of ops that are worth doing while a step waits.
+_MUCH_WORK = ("MatMul", "BatchMatMul", "SparseTensorDenseMatMul", "Conv", "DepthwiseConv")
 
 
 class Stage:
@@ -181,7 +187,60 @@ def stages(
             entries.append((depth, 1, 0, position, stage))
         waits[node] = mask
     entries.sort(key=lambda entry: entry[:4])
-    return [stage for *_, stage in entries]
+    ordered = [stage for *_, stage in entries]
+    return ordered if late_arguments else _with_little_work_postponed(program, ordered)
+
+
+def _with_little_work_postponed(program: Program, ordered: list[Stage]) -> list[Stage]:
+    """The stages, where those of little work are joined to the only one that needs them."""
+    home = {node: stage for stage in ordered for node in stage.nodes}
+    users: dict[Stage, set[Stage | None]] = {stage: set() for stage in ordered}
+    for stage in ordered:
+        for node in stage.nodes:
+            for source in node.predecessors():
+                maker = home.get(source)
+                if maker is not None and maker is not stage:
+                    users[maker].add(stage)
+    for node in (*(edge.node for edge in program.results), *program.targets):
+        if node in home:
+            users[home[node]].add(None)  # somebody outside
+    joined: dict[Stage, Stage] = {}
+    for stage in ordered:
+        if len(users[stage]) == 1 and stage.compiled and all(map(_is_little_work, stage.nodes)):
+            (user,) = users[stage]
+            # What decides a shape over there must be there before.
+            if user is not None and user.compiled and not _decides_shape(stage, user, home):
+                joined[stage] = user
+    for stage, user in joined.items():  # in order: a chain moves to its end
+        user.nodes[:0] = stage.nodes
+    return [stage for stage in ordered if stage not in joined]
+
+
+def _is_little_work(node: Node) -> bool:
+    return (
+        node.definition.is_pure
+        and not node.type.startswith(_MUCH_WORK)
+        and "rng" not in node.definition.specials
+        and not any(_is_function(value) for value in node.attrs.values())
+        and not any(is_variable_edge(edge) for edge in node.inputs)
+        and not any(is_variable_edge(Edge(node, i)) for i in range(len(node.output_types)))
+    )
+
+
+def _is_function(value: Any) -> bool:
+    if isinstance(value, list):
+        return any(isinstance(item, Function) for item in value)
+    return isinstance(value, Function)
+
+
+def _decides_shape(stage: Stage, user: Stage, home: dict[Node, Stage]) -> bool:
+    folded: dict[Edge, bool] = {}
+    return any(
+        home.get(edge.node) is stage and not is_folded(edge, folded)
+        for node in user.nodes
+        for i, edge in enumerate(node.inputs)
+        if i in static_positions(node)
+    )
 
 
 def static_positions(node: Node) -> set[int]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import enum
 import math
 import struct
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,12 @@ from millrace.core import dtypes, errors
 from millrace.core.dead import DEAD
 
 ALIGNMENT = 64
-_PREFIX = struct.Struct("<4sB3xIIQQ")
+_PREFIX = struct.Struct("<4sB?2xIIQQ")
 PREFIX_BYTES = _PREFIX.size
 _MAGIC = b"MRC1"
 _TENSOR = struct.Struct("<BBB")
+#: The segment of shared memory that holds the block: its number and its file's.
+_PLACE = struct.Struct("<II")
 #: A header that claims to be longer than this is not one.
 _MAX_HEADER = 64 << 20
 #: A message must not be larger: it would be a mistake, or an attack.
@@ -71,8 +74,16 @@ class Message:
         return f"<Message {self.kind.name} step={self.step} key={self.key} {len(self.tensors)}>"
 
 
-def encode(message: Message) -> list[Any]:
+#: Puts the buffers of a block somewhere else: a segment's number and its file's, or None.
+Place = Callable[[list[Any], int], tuple[int, int] | None]
+
+
+def encode(message: Message, place: Place | None = None) -> list[Any]:
     """The buffers of a message, in order; arrays are not copied.
+
+    Args:
+      message: The message.
+      place: Is offered the block, to be taken elsewhere.
 
     Raises:
       InvalidArgumentError: A tensor of the message has no value outside its process.
@@ -104,9 +115,19 @@ def encode(message: Message) -> list[Any]:
         if len(data):
             block.append(data)
             size += len(data)
+    placed = place(block, size) if place is not None else None
+    if placed is not None:
+        parts.append(_PLACE.pack(*placed))
+        block = []
     header = b"".join(parts)
     prefix = _PREFIX.pack(
-        _MAGIC, message.kind, len(message.tensors), len(header), size, message.step
+        _MAGIC,
+        message.kind,
+        placed is not None,
+        len(message.tensors),
+        len(header),
+        size,
+        message.step,
     )
     return [prefix + header, *block]
 
@@ -139,9 +160,9 @@ def _encode_strings(array: Any) -> bytes:
 
 
 class Prefix:
-    """The first bytes of a message, read: how much follows."""
+    """The first bytes of a message, read: how much follows, and whether the block does."""
 
-    __slots__ = ("block_bytes", "count", "header_bytes", "kind", "step")
+    __slots__ = ("block_bytes", "count", "header_bytes", "is_placed", "kind", "step")
 
     def __init__(self, data: Any) -> None:
         """Reads PREFIX_BYTES bytes.
@@ -150,12 +171,13 @@ class Prefix:
           ValueError: They are not the start of a message.
         """
         try:
-            magic, kind, count, header_bytes, block_bytes, step = _PREFIX.unpack(data)
+            magic, kind, placed, count, header_bytes, block_bytes, step = _PREFIX.unpack(data)
         except struct.error as error:
             raise ValueError(f"The bytes are not a message of Millrace's: {error}") from None
         if magic != _MAGIC:
             raise ValueError("The bytes are not a message of Millrace's.")
         self.kind = Kind(kind)
+        self.is_placed = placed
         self.count = count
         self.header_bytes = header_bytes
         self.block_bytes = block_bytes
@@ -164,6 +186,18 @@ class Prefix:
             raise ValueError(f"A header of {header_bytes} bytes is too long.")
         if block_bytes > MAX_BLOCK_BYTES:
             raise ValueError(f"A message of {block_bytes} bytes is too large.")
+
+
+def place_of(header: Any) -> tuple[int, int]:
+    """Where the block of a message is, whose prefix says that it is placed.
+
+    Raises:
+      ValueError: The header does not say it.
+    """
+    if len(header) < _PLACE.size:
+        raise ValueError("A message's header ends early.")
+    number, descriptor = _PLACE.unpack_from(header, len(header) - _PLACE.size)
+    return number, descriptor
 
 
 def decode(prefix: Prefix, header: Any, block: Any) -> Message:

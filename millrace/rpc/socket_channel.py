@@ -4,6 +4,7 @@ A message is written with one scatter call straight from the arrays that it hold
 straight into aligned memory. When the socket's buffer is full, what is left is written by a
 thread of its own, so that a task that handles messages never waits for the other side to read:
 two tasks that send each other large tensors at the same time would wait for each other for ever.
+Between tasks on one machine the tensors pass in shared memory, and the socket carries the rest.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import struct
 import threading
 from typing import Any
 
+from millrace.rpc import shared_memory
 from millrace.rpc.channel import Channel, Handler, start_thread
 from millrace.rpc.message import (
     PREFIX_BYTES,
@@ -23,6 +25,7 @@ from millrace.rpc.message import (
     aligned_buffer,
     decode,
     encode,
+    place_of,
 )
 
 _MAX_BUFFERS = 512  # of one call; the system's limit is 1024
@@ -33,10 +36,26 @@ class SocketChannel(Channel):
     """One end of a connected socket; call `start` to begin reading."""
 
     def __init__(
-        self, connection: Any, handler: Handler, peer: str = "", incarnation: int = 0
+        self,
+        connection: Any,
+        handler: Handler,
+        peer: str = "",
+        incarnation: int = 0,
+        process: int | None = None,
     ) -> None:
+        """Makes a channel.
+
+        Args:
+          connection: The socket.
+          handler: Is told what arrives.
+          peer: The task at the other end.
+          incarnation: The number of its life.
+          process: Its process, if memory can be shared with it.
+        """
         super().__init__(handler, peer, incarnation)
         self._socket = connection
+        self._outgoing = None if process is None else shared_memory.Outgoing()
+        self._incoming = None if process is None else shared_memory.Incoming(process)
         _tune(connection)
         self._lock = threading.Lock()
         self._has_room = threading.Condition(self._lock)
@@ -51,7 +70,8 @@ class SocketChannel(Channel):
     # -- Writing ---------------------------------------------------------------------------
 
     def _send(self, message: Message) -> None:
-        buffers = [memoryview(part).cast("B") for part in encode(message)]
+        place = None if self._outgoing is None else self._place
+        buffers = [memoryview(part).cast("B") for part in encode(message, place)]
         self.traffic.bytes_sent += sum(len(part) for part in buffers)
         with self._lock:
             if self._outbox:
@@ -71,6 +91,13 @@ class SocketChannel(Channel):
         if failure is not None:
             self._end(f"The connection broke ({failure})")
             raise self._closed_error()
+
+    def _place(self, parts: list[Any], size: int) -> tuple[int, int] | None:
+        assert self._outgoing is not None
+        placed = self._outgoing.place(parts, size)
+        if placed is not None:
+            self.traffic.bytes_sent += size
+        return placed
 
     def _write_some(self, buffers: list[memoryview]) -> list[memoryview]:
         """Writes what fits without waiting; returns the rest."""
@@ -122,9 +149,15 @@ class SocketChannel(Channel):
             while self._fill(view):
                 prefix = Prefix(prefix_bytes)
                 header = memoryview(bytearray(prefix.header_bytes))
-                block = aligned_buffer(prefix.block_bytes)
-                if not self._fill(header) or not self._fill(block):
+                if not self._fill(header):
                     break
+                if prefix.is_placed:
+                    block = self._shared_block(prefix, header)
+                    self.traffic.bytes_received += prefix.block_bytes
+                else:
+                    block = aligned_buffer(prefix.block_bytes)
+                    if not self._fill(block):
+                        break
                 self._received(decode(prefix, header, block))
                 block = header = memoryview(b"")
         except OSError as error:
@@ -134,6 +167,11 @@ class SocketChannel(Channel):
         except Exception as error:
             reason = f"The other task sent what cannot be read ({type(error).__name__}: {error})"
         self._end(reason)
+
+    def _shared_block(self, prefix: Prefix, header: Any) -> memoryview:
+        if self._incoming is None:
+            raise ValueError("A message is in memory that is not shared.")
+        return self._incoming.block(*place_of(header), prefix.block_bytes)
 
     def _fill(self, view: memoryview) -> bool:
         """Reads exactly as many bytes as fit; False at the end of the stream."""
@@ -152,6 +190,8 @@ class SocketChannel(Channel):
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
     def _release(self) -> None:
+        if self._outgoing is not None:
+            self._outgoing.close()
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         with contextlib.suppress(OSError):

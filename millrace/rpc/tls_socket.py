@@ -61,14 +61,19 @@ class TlsSocket:
             raise BlockingIOError
         return sent
 
+    def send(self, buffer: memoryview) -> int:
+        """Writes some of it, and waits until that can be done; how many bytes it was."""
+        while True:
+            done = self._write(buffer)
+            if done or not len(buffer):
+                return done
+            self._wait(select.POLLOUT)
+
     def sendall(self, buffer: memoryview) -> None:
         """Writes all of it; waits as long as that takes."""
         at = 0
         while at < len(buffer):
-            done = self._write(buffer[at:])
-            at += done
-            if at < len(buffer):
-                self._wait(select.POLLOUT)
+            at += self.send(buffer[at:])
 
     def _write(self, piece: memoryview) -> int:
         """Writes some of a piece; how much of it the caller need not give again."""

@@ -170,6 +170,18 @@ def _only_passes(node: Node) -> bool:
     )
 
 
+def _variables_copied(outputs: list[Edge], use: VariableUse) -> list[int] | None:
+    """Where only values of variables are wanted: which of those read each output is."""
+    if use.written or not outputs:
+        return None
+    found = [variable_of(edge) if is_variable_edge(edge) else None for edge in outputs]
+    if any(edge.dtype.name == "resource" for edge in outputs):
+        return None
+    if any(variable not in use.read for variable in found):
+        return None
+    return [use.read.index(variable) for variable in found if variable is not None]
+
+
 class _Slots(NamedTuple):
     """The storage of a stage's variables, in the orders in which it is used."""
 
@@ -198,6 +210,7 @@ class CompiledStage:
         inside = set(nodes)
         use = VariableUse(nodes, self._snapshots)
         self.variables = use
+        self._copies = None if _has_checks(nodes) else _variables_copied(outputs, use)
         self._donated = [v for v in use.read if v in set(use.written)]
         self._kept = [v for v in use.read if v not in set(use.written)]
         # JAX pairs donated buffers with results of the same shape in their order: were it not
@@ -236,6 +249,8 @@ class CompiledStage:
         """
         if self.is_empty:
             return []
+        if self._copies is not None:
+            return self._copied_values(step.resources)
         key = tuple(
             (value.shape, value.dtype.str, value.tobytes())
             for value in (np.asarray(inputs[i]) for i in self._static)
@@ -290,6 +305,22 @@ class CompiledStage:
         for place, view in views:
             outputs.insert(place, view)
         return outputs
+
+    def _copied_values(self, resources: ResourceStore) -> list[Any]:
+        """The outputs of a stage that computes nothing, without a call.
+
+        They are host views: later updates do not reuse a buffer that somebody looks at.
+        """
+        assert self._copies is not None
+        slots = self._variable_slots(resources)
+        for slot in slots.locked:
+            slot.lock.acquire()
+        try:
+            values = self._values(slots.kept, self._kept)
+            return [np.asarray(values[i]) for i in self._copies]
+        finally:
+            for slot in reversed(slots.locked):
+                slot.lock.release()
 
     def _signature(self, key: Any, inputs: list[Any]) -> Any:
         dynamic = jax.tree.leaves([inputs[i] for i in self._dynamic])

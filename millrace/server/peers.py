@@ -20,7 +20,7 @@ from typing import Any, ClassVar, NamedTuple
 from millrace.core import errors
 from millrace.platform import logging
 from millrace.protocol.membership import Membership, Verdict
-from millrace.rpc import in_process
+from millrace.rpc import in_process, shared_memory
 from millrace.rpc.channel import Channel
 from millrace.rpc.grpc_channel import GrpcChannel
 from millrace.rpc.listener import TICKET_BYTES, SocketListener, dial
@@ -35,7 +35,7 @@ PROTOCOLS = (PLAIN, FAST)
 _DIAL_SECONDS = 10.0
 _MAX_TICKETS = 1024
 _MAX_CONNECTIONS = 1024
-#: A greeting is a name, an address and two numbers.
+#: A greeting is a name, an address and a few numbers.
 _MAX_GREETING_BYTES = 4096
 
 
@@ -51,6 +51,13 @@ class Identity(NamedTuple):
     task: str
     address: str
     incarnation: int
+
+
+class _Ticket(NamedTuple):
+    """Whom a ticket was given, and the process with which memory can be shared."""
+
+    identity: Identity
+    process: int | None
 
 
 OnMessage = Callable[[Channel, Message], None]
@@ -85,8 +92,9 @@ class Peers:
         self._open: set[Channel] = set()
         self._dialing: dict[str, threading.Lock] = {}
         self._connections: dict[str, Connection] = {}
-        self._tickets: OrderedDict[bytes, Identity] = OrderedDict()
+        self._tickets: OrderedDict[bytes, _Ticket] = OrderedDict()
         self._listener: SocketListener | None = None
+        self._probe: shared_memory.Probe | None = None
         self._members = Membership()
         #: Channels that are not believed yet: the answer that is waited for, and what came before
         #: it; see `doubt`.
@@ -98,6 +106,7 @@ class Peers:
         self._closed = False
         if protocol == FAST:
             host = me.address.rpartition(":")[0]
+            self._probe = shared_memory.Probe() if shared_memory.IS_SUPPORTED else None
             self._listener = SocketListener(
                 _bindable(host), self._accept_socket, self._security.server_context()
             )
@@ -161,7 +170,7 @@ class Peers:
             mine.start()
             return mine
         connection = self.connection(address)
-        greeting = {**self.me._asdict(), "protocol": self._protocol}
+        greeting = {**self.me._asdict(), "protocol": self._protocol, **self._offer()}
         answer = _read_greeting(
             connection.meet(json.dumps(greeting).encode(), timeout=_DIAL_SECONDS)
         )
@@ -177,7 +186,8 @@ class Peers:
                 raise errors.UnavailableError(
                     None, None, f"{them.task} at {host}:{port} does not answer: {error}"
                 ) from error
-            channel = fast = SocketChannel(raw, self, them.task, them.incarnation)
+            process = shared_memory.can_share(answer.details.get("memory"))
+            channel = fast = SocketChannel(raw, self, them.task, them.incarnation, process)
             self._add(address, channel)
             fast.start()
         else:
@@ -222,20 +232,26 @@ class Peers:
             if self._members.is_over(them.identity.address, them.identity.incarnation):
                 raise _replaced_error(them.identity.address)
         ticket = secrets.token_bytes(TICKET_BYTES)
-        with self._lock:
-            self._tickets[self._security.place_of(self._security.proof(ticket))] = them.identity
-            while len(self._tickets) > _MAX_TICKETS:
-                self._tickets.popitem(last=False)
         answer = {**self.me._asdict(), "ticket": ticket.hex()}
+        process = None
         if self._listener is not None and them.details.get("protocol") == FAST:
             answer["fast_port"] = self._listener.port
+            process = shared_memory.can_share(them.details.get("memory"))
+            if process is not None:  # Who cannot be read is not asked to read.
+                answer.update(self._offer())
+        with self._lock:
+            place = self._security.place_of(self._security.proof(ticket))
+            self._tickets[place] = _Ticket(them.identity, process)
+            while len(self._tickets) > _MAX_TICKETS:
+                self._tickets.popitem(last=False)
         return json.dumps(answer).encode()
 
     def accept_stream(self, ticket: bytes) -> GrpcChannel | None:
         """A channel for a gRPC stream that begins with a ticket, or None to refuse it."""
-        them = self._use_ticket(self._security.proof(ticket))
-        if them is None:
+        used = self._use_ticket(self._security.proof(ticket))
+        if used is None:
             return None
+        them = used.identity
         channel = GrpcChannel(self, them.task, them.incarnation)
         try:
             self._add(them.address, channel)
@@ -244,15 +260,19 @@ class Peers:
         return channel
 
     def _accept_socket(self, proof: bytes, connection: Any) -> bool:
-        them = self._use_ticket(proof)
-        if them is None:
+        used = self._use_ticket(proof)
+        if used is None:
             return False
-        channel = SocketChannel(connection, self, them.task, them.incarnation)
+        them = used.identity
+        channel = SocketChannel(connection, self, them.task, them.incarnation, used.process)
         self._add(them.address, channel)
         channel.start()
         return True
 
-    def _use_ticket(self, proof: bytes) -> Identity | None:
+    def _offer(self) -> dict[str, Any]:
+        return {} if self._probe is None else {"memory": self._probe.offer()}
+
+    def _use_ticket(self, proof: bytes) -> _Ticket | None:
         place = self._security.place_of(proof)
         with self._lock:
             return None if self._closed else self._tickets.pop(place, None)
@@ -357,6 +377,8 @@ class Peers:
             del Peers._of_this_process[self.me.address]
         if self._listener is not None:
             self._listener.close()
+        if self._probe is not None:
+            self._probe.close()
         for channel in channels:
             channel.close(f"The server of {self.me.task} has stopped")
         for connection in connections:

@@ -36,6 +36,7 @@ PURE, HOST, BLOCKING = (
     definition("TestHost", "host"),
     definition("TestBlocking", "blocking"),
 )
+MUCH_WORK = definition("MatMulForTest", "pure")
 STATIC = definition("TestStatic", "pure", static_inputs=("xs",))
 
 
@@ -120,13 +121,41 @@ def test_host_nodes_side_by_side_make_no_more_stages() -> None:
 
 def test_what_waits_for_different_things_does_not_share_a_stage() -> None:
     first, second = node("q1", BLOCKING), node("q2", BLOCKING)
-    x, y = node("x", PURE, [first]), node("y", PURE, [second])
+    x, y = node("x", MUCH_WORK, [first]), node("y", MUCH_WORK, [second])
     both = node("both", PURE, [x, y])
     free = node("free", PURE)
     compiled = [
         names for kind, names in shape(grouped([first, second, x, y, both, free])) if kind == "xla"
     ]
     assert sorted(compiled) == [["both"], ["free"], ["x"], ["y"]]
+
+
+def test_little_work_that_could_run_early_runs_with_the_only_stage_that_needs_it():
+    early, wait = node("early", PURE), node("wait", BLOCKING)
+    much = node("much", MUCH_WORK)
+    user = node("user", PURE, [early, much, wait])
+    assert shape(grouped([early, wait, much, user])) == [
+        ("xla", ["early", "much"]),
+        ("blocking", ["wait"]),
+        ("xla", ["user"]),
+    ]
+    user = node("user", PURE, [early, wait])
+    assert shape(grouped([early, wait, user])) == [
+        ("blocking", ["wait"]),
+        ("xla", ["early", "user"]),
+    ]
+
+
+def test_what_decides_a_shape_is_not_postponed_into_the_stage_that_needs_it():
+    early, wait = node("early", PURE), node("wait", BLOCKING)
+    shaped = node("shaped", STATIC, [early, wait])
+    assert ("xla", ["early"]) in shape(grouped([early, wait, shaped]))
+
+
+def test_what_two_stages_need_is_not_postponed():
+    early, wait, other = node("early", PURE), node("wait", BLOCKING), node("other", BLOCKING)
+    users = [node("a", PURE, [early, wait]), node("b", PURE, [early, other])]
+    assert ("xla", ["early"]) in shape(grouped([early, wait, other, *users]))
 
 
 def test_arguments_that_arrive_late_count_as_waits() -> None:
@@ -233,8 +262,16 @@ def test_no_stage_waits_for_a_blocking_node_that_a_member_does_not_need(
     for n in nodes:
         own = {n} if n.definition.kind == "blocking" else set()
         needs[n] = frozenset(own.union(*(needs[p] for p in n.predecessors())))
+    followers: dict[Node, set[Node]] = {n: set() for n in nodes}
+    for n in nodes:
+        for source in n.predecessors():
+            followers[source].add(n)
     for stage in stages:
-        assert len({needs[n] for n in stage.nodes}) == 1
+        members = set(stage.nodes)
+        needed = frozenset().union(*(needs[n] for n in members))
+        for n in members:
+            # What waits longer than it must is wanted nowhere else.
+            assert needs[n] == needed or followers[n] <= members
 
 
 def test_values_that_decide_shapes_come_from_earlier_stages(

@@ -1,6 +1,7 @@
 """One contract for every way that messages go between two tasks."""
 
 import functools
+import os
 import socket
 import threading
 import time
@@ -74,10 +75,11 @@ def in_process_pair() -> Iterator[Pair]:
     one.close()
 
 
-def socket_pair() -> Iterator[Pair]:
+def socket_pair(process: int | None = None) -> Iterator[Pair]:
     a, b = Recorder(), Recorder()
     left, right = socket.socketpair()
-    one, other = SocketChannel(left, a, "/job:b", 2), SocketChannel(right, b, "/job:a", 1)
+    one = SocketChannel(left, a, "/job:b", 2, process)
+    other = SocketChannel(right, b, "/job:a", 1, process)
     one.start()
     other.start()
     pair = Pair(one, other, (a, b))
@@ -131,7 +133,7 @@ def grpc_pair(folder: Any) -> Iterator[Pair]:
         accepted.append(GrpcChannel(b, "/job:a", 1))
         return accepted[0]
 
-    server.add_peer(lambda data: data, accept, lambda data: data, lambda data: data)
+    server.add_peer(lambda data: data, accept, *[lambda data: data] * 3)
     address = f"unix:{folder}/socket"
     server.bind(address)
     server.start()
@@ -151,7 +153,7 @@ def grpc_pair(folder: Any) -> Iterator[Pair]:
     threads.shutdown()
 
 
-@pytest.fixture(params=["in_process", "socket", "tls", "grpc"])
+@pytest.fixture(params=["in_process", "socket", "shared_memory", "tls", "grpc"])
 def pair(request: Any, tmp_path: Any) -> Iterator[Pair]:
     if request.param == "in_process":
         yield from in_process_pair()
@@ -159,14 +161,21 @@ def pair(request: Any, tmp_path: Any) -> Iterator[Pair]:
         yield from socket_pair()
     elif request.param == "tls":
         yield from tls_pair()
+    elif request.param == "shared_memory":
+        yield from socket_pair(os.getpid())
     else:
         yield from grpc_pair(tmp_path)
 
 
-@pytest.fixture(params=["socket", "tls", "grpc"])
+@pytest.fixture(params=["socket", "shared_memory", "tls", "grpc"])
 def wire(request: Any, tmp_path: Any) -> Iterator[Pair]:
     """The transports that carry bytes."""
-    ways = {"socket": socket_pair, "tls": tls_pair, "grpc": lambda: grpc_pair(tmp_path)}
+    ways = {
+        "socket": socket_pair,
+        "shared_memory": lambda: socket_pair(os.getpid()),
+        "tls": tls_pair,
+        "grpc": lambda: grpc_pair(tmp_path),
+    }
     yield from ways[request.param]()
 
 

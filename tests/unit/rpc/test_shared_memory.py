@@ -1,0 +1,168 @@
+"""Memory shared between tasks: who may open it, when it is free, what happens without."""
+
+import fcntl
+import gc
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from millrace.ops.xla import jax
+from millrace.rpc import shared_memory
+from millrace.rpc.shared_memory import MIN_BYTES, Incoming, Outgoing, Probe, can_share
+
+SIZE = 4 * MIN_BYTES
+
+
+@pytest.fixture
+def outgoing():
+    made = Outgoing()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def incoming():
+    return Incoming(os.getpid())
+
+
+def data(seed, size=SIZE):
+    return np.random.RandomState(seed).bytes(size)
+
+
+def test_what_is_placed_is_found_aligned(outgoing, incoming):
+    parts = [data(1), data(2, 64)]
+    number, descriptor = outgoing.place(parts, SIZE + 64)
+    block = incoming.block(number, descriptor, SIZE + 64)
+    assert bytes(block) == b"".join(parts)
+    assert np.frombuffer(block, np.uint8).ctypes.data % 64 == 0
+
+
+def test_a_segment_is_used_again_only_when_nothing_in_it_is_held(outgoing, incoming):
+    first = outgoing.place([data(1)], SIZE)
+    held = np.frombuffer(incoming.block(*first, SIZE), np.uint8)[5:10].view(np.int8)
+    second = outgoing.place([data(2)], SIZE)
+    assert second != first
+    assert held.tobytes() == data(1)[5:10]
+    del held
+    assert outgoing.place([data(3)], SIZE) == first
+
+
+def test_an_array_that_xla_holds_keeps_its_segment(outgoing, incoming):
+    first = outgoing.place([data(1)], SIZE)
+    view = np.frombuffer(incoming.block(*first, SIZE), np.uint8)
+    held = jax.jit(lambda x: x)(view)
+    del view
+    gc.collect()
+    for seed in range(3):
+        outgoing.place([data(seed + 5)], SIZE)
+    assert np.asarray(held).tobytes() == data(1)
+
+
+def test_small_blocks_travel_in_the_message(outgoing):
+    assert outgoing.place([data(1, 100)], 100) is None
+
+
+def test_no_more_is_held_than_the_limit_allows(incoming):
+    outgoing = Outgoing(limit=2 * SIZE)
+    places = [outgoing.place([data(i)], SIZE) for i in range(2)]
+    held = [incoming.block(*place, SIZE) for place in places]
+    assert outgoing.place([data(3)], SIZE) is None
+    del held[0]
+    assert outgoing.place([data(3)], SIZE) == places[0]
+    outgoing.close()
+
+
+def test_segments_of_sizes_that_are_not_wanted_any_more_make_room():
+    outgoing = Outgoing(limit=32 * SIZE)
+    incoming = Incoming(os.getpid())
+    for size in (4 * SIZE, 8 * SIZE, 16 * SIZE, 30 * SIZE):
+        number, descriptor = outgoing.place([data(1, size)], size)
+        incoming.block(number, descriptor, size)
+    assert outgoing.held_bytes <= 32 * SIZE
+    outgoing.close()
+
+
+def test_without_memory_blocks_travel_in_the_message(outgoing, monkeypatch):
+    def none_left(descriptor, offset, size):
+        raise OSError("No space left")
+
+    monkeypatch.setattr(os, "posix_fallocate", none_left)
+    before = len(os.listdir("/proc/self/fd"))
+    assert outgoing.place([data(1)], SIZE) is None
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_nothing_is_left_open():
+    before = len(os.listdir("/proc/self/fd"))
+    outgoing, incoming = Outgoing(), Incoming(os.getpid())
+    place = outgoing.place([data(1)], SIZE)
+    held = incoming.block(*place, SIZE)
+    outgoing.close()
+    assert bytes(held) == data(1)  # The memory stays as long as somebody uses it.
+    assert outgoing.place([data(1)], SIZE) is None
+    del held, incoming
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_block_that_is_larger_than_its_segment_is_refused(outgoing, incoming):
+    place = outgoing.place([data(1)], SIZE)
+    with pytest.raises(ValueError, match="cannot hold"):
+        incoming.block(*place, 1 << 30)
+
+
+def test_only_segments_of_tasks_are_mapped(incoming, tmp_path):
+    path = tmp_path / "secret"
+    path.write_bytes(data(1))
+    with open(path, "r+b") as file, pytest.raises(ValueError, match="no shared memory"):
+        incoming.block(1, file.fileno(), 100)
+
+
+def test_memory_that_might_shrink_is_not_mapped(incoming):
+    descriptor = os.memfd_create("millrace")
+    os.ftruncate(descriptor, SIZE)
+    try:
+        with pytest.raises((ValueError, OSError), match="shrink|Invalid"):
+            incoming.block(1, descriptor, 100)
+    finally:
+        os.close(descriptor)
+
+
+def test_a_segment_cannot_shrink(outgoing):
+    _, descriptor = outgoing.place([data(1)], SIZE)
+    assert fcntl.fcntl(descriptor, fcntl.F_GET_SEALS) & fcntl.F_SEAL_SHRINK
+    with pytest.raises(PermissionError):
+        os.ftruncate(descriptor, 0)
+
+
+def test_an_offer_is_taken_by_who_can_read_it():
+    probe = Probe()
+    offer = probe.offer()
+    assert can_share(offer) == os.getpid()
+    assert can_share({**offer, "token": "00" * 32}) is None
+    assert can_share({**offer, "process": 2**22 + 5}) is None
+    assert can_share({**offer, "file": 10_000}) is None
+    for nonsense in (None, {}, [], {"process": "x"}, {**offer, "token": 5}):
+        assert can_share(nonsense) is None
+    probe.close()
+    assert can_share(offer) is None
+
+
+def test_another_process_reads_what_is_shared(outgoing):
+    place = outgoing.place([data(1)], SIZE)
+    code = (
+        "import sys\n"
+        "from millrace.rpc.shared_memory import Incoming\n"
+        "numbers = [int(text) for text in sys.argv[1:]]\n"
+        f"block = Incoming(numbers[0]).block(*numbers[1:], {SIZE})\n"
+        "sys.stdout.buffer.write(block)\n"
+        "sys.stdout.flush()\n"
+    )
+    arguments = [str(number) for number in (os.getpid(), *place)]
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, timeout=60)
+    assert done.stdout == data(1), done.stderr
+    # It has ended and so let go of what it held.
+    assert outgoing.place([data(2)], SIZE) == place
+    assert shared_memory.IS_SUPPORTED
