@@ -231,7 +231,9 @@ class Probe:
 
     def close(self) -> None:
         """Ends the offer."""
-        os.close(self._descriptor)
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
 
 
 def can_share(offer: Any) -> int | None:
