@@ -84,6 +84,7 @@ def xla_candidates() -> dict[str, dict[str, Callable[[], None]]]:
     """Pieces, and for each the ways to compute it; the first is what `millrace/ops` does."""
     import millrace as tf
     from millrace.ops import convolution_kernels as conv
+    from millrace.ops import onednn
     from millrace.ops import pooling_kernels as pool
     from millrace.ops.windows import Window
     from millrace.ops.xla import jax, jnp, lax
@@ -162,6 +163,19 @@ def xla_candidates() -> dict[str, dict[str, Callable[[], None]]]:
         program = jax.jit(function, compiler_options=options).lower(*inputs).compile()
         return lambda: jax.block_until_ready(program(*inputs))
 
+    def without_onednn(function: Callable[..., Any]) -> Callable[..., Any]:
+        def traced(*inputs: Any) -> Any:
+            least, onednn.LEAST_WORK = onednn.LEAST_WORK, sys.maxsize
+            try:
+                return function(*inputs)
+            finally:
+                onednn.LEAST_WORK = least
+
+        return traced
+
+    def forward(x: Any, w: Any) -> Any:
+        return conv.convolve(x, w, five, False)
+
     # XLA's other library for convolutions: what is not named here YNNPACK does not get.
     eigen = {
         "xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT,"
@@ -174,9 +188,8 @@ def xla_candidates() -> dict[str, dict[str, Callable[[], None]]]:
     return {
         "training step of the CNN": {"*": training_step(tf)},
         "conv 1 forward": {
-            "* convolution": compiled(
-                lambda x, w: conv.convolve(x, w, five, False), "image", "filter1"
-            ),
+            "* oneDNN": compiled(forward, "image", "filter1"),
+            "convolution": compiled(without_onednn(forward), "image", "filter1"),
             "convolution, Eigen": compiled(as_given, "image", "filter1", options=eigen),
             "patches and matmul": compiled(by_patches, "image", "filter1"),
         },
@@ -187,22 +200,23 @@ def xla_candidates() -> dict[str, dict[str, Callable[[], None]]]:
             "patches and matmul": compiled(filter_by_patches, "image", "layer1"),
         },
         "conv 2 forward": {
-            "* batch in the width": compiled(
-                lambda x, w: conv.convolve(x, w, five, False), "pooled1", "filter2"
-            ),
+            "* oneDNN": compiled(forward, "pooled1", "filter2"),
+            "batch in the width": compiled(without_onednn(forward), "pooled1", "filter2"),
             "convolution": compiled(as_given, "pooled1", "filter2"),
             "convolution, Eigen": compiled(as_given, "pooled1", "filter2", options=eigen),
             "patches and matmul": compiled(by_patches, "pooled1", "filter2"),
             "transposed to NCHW": compiled(channels_first, "pooled1", "filter2"),
         },
         "conv 2 by input": {
-            "* convolution": compiled(input_gradient, "filter2", "layer2"),
+            "* oneDNN": compiled(input_gradient, "filter2", "layer2"),
+            "convolution": compiled(without_onednn(input_gradient), "filter2", "layer2"),
             "batch in the width": compiled(input_in_width, "filter2", "layer2"),
             "convolution, Eigen": compiled(input_as_given, "filter2", "layer2", options=eigen),
             "patches and matmul": compiled(input_by_patches, "filter2", "layer2"),
         },
         "conv 2 by filter": {
-            "* parts in a loop": compiled(filter_gradient, "pooled1", "layer2"),
+            "* parts in a loop, oneDNN": compiled(filter_gradient, "pooled1", "layer2"),
+            "parts in a loop": compiled(without_onednn(filter_gradient), "pooled1", "layer2"),
             "one convolution": compiled(filter_in_one, "pooled1", "layer2"),
             "one, Eigen": compiled(filter_in_one, "pooled1", "layer2", options=eigen),
             "patches and matmul": compiled(filter_by_patches, "pooled1", "layer2"),
@@ -303,9 +317,10 @@ def tensorflow_candidates() -> dict[str, dict[str, Callable[[], None]]]:
 # -- Turns -----------------------------------------------------------------------------------
 
 
-def serve(library: str) -> None:
+def serve(library: str, only: str) -> None:
     """Answers each line ``[piece, candidate]`` with the times of a few calls."""
     every = xla_candidates() if library == "millrace" else tensorflow_candidates()
+    every = {name: piece for name, piece in every.items() if name.startswith(only)}
     for piece in every.values():
         for call in piece.values():
             call()
@@ -326,10 +341,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tensorflow", help="an interpreter that has TensorFlow")
     parser.add_argument("--rounds", type=int, default=10, help="turns of each (default 10)")
+    parser.add_argument("--only", default="", help="only the pieces whose names begin like this")
     parser.add_argument("--serve", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
-        serve(options.serve)
+        serve(options.serve, options.only)
         return 0
     from rich.console import Console
     from rich.progress import track
@@ -341,7 +357,7 @@ def main() -> int:
     workers, offered = {}, {}
     for library, python in pythons.items():
         workers[library] = subprocess.Popen(
-            [python, str(HERE), "--serve", library],
+            [python, str(HERE), "--serve", library, "--only", options.only],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

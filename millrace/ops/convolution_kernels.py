@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from millrace.ops import onednn
 from millrace.ops.windows import Window
 from millrace.ops.xla import jax, jnp, lax
 
@@ -56,9 +57,13 @@ def _materialized(*arrays: Any) -> tuple[Any, ...]:
 
 def convolve(x: Any, filters: Any, windows: Sequence[Window], channels_first: bool) -> Any:
     """The convolution itself (in the sense of neural networks: a correlation)."""
-    if not channels_first and _worth_all_cores(x, filters, windows):
+    if not channels_first:
         pads = [w.pads(length) for w, length in zip(windows, x.shape[1:-1], strict=True)]
-        return _with_batch_in_width(x, filters, pads, [w.dilation for w in windows])
+        strides, dilations = [w.stride for w in windows], [w.dilation for w in windows]
+        if onednn.takes(x, filters, pads, strides, dilations):
+            return onednn.convolution(x, filters, pads, strides, dilations)
+        if _worth_all_cores(x, filters, windows):
+            return _with_batch_in_width(x, filters, pads, dilations)
     return _convolve_as_given(x, filters, windows, channels_first)
 
 
@@ -149,12 +154,15 @@ def gradient_by_input(
         return _transposed_with_zeros(input_shape, filters, grad, windows, channels_first)
     if not channels_first and filters.shape[-2] == input_shape[-1]:
         backwards = jnp.swapaxes(jnp.flip(filters, tuple(range(len(windows)))), -1, -2)
-        if _worth_all_cores(grad, backwards, windows):
-            pads = []
-            for w, length, count in zip(windows, input_shape[1:-1], grad.shape[1:-1], strict=True):
-                before = w.reach - 1 - w.pads(length)[0]
-                pads.append((before, length + w.reach - 1 - count - before))
-            return _with_batch_in_width(grad, backwards, pads, [w.dilation for w in windows])
+        pads, dilations = [], [w.dilation for w in windows]
+        for w, length, count in zip(windows, input_shape[1:-1], grad.shape[1:-1], strict=True):
+            before = w.reach - 1 - w.pads(length)[0]
+            pads.append((before, length + w.reach - 1 - count - before))
+        if all(w.stride == 1 for w in windows):
+            if onednn.takes(grad, backwards, pads, (1, 1), dilations):
+                return onednn.convolution(grad, backwards, pads, (1, 1), dilations)
+            if _worth_all_cores(grad, backwards, windows):
+                return _with_batch_in_width(grad, backwards, pads, dilations)
     template = _template(input_shape, grad.dtype)
     transpose = jax.linear_transpose(
         lambda x: _convolve_as_given(x, filters, windows, channels_first), template
@@ -264,14 +272,17 @@ def _filter_gradient(x: Any, grad: Any, windows: Sequence[Window]) -> Any:
         dilations[1] *= channels
     else:
         data = jnp.transpose(x, (rank - 1, *space, 0))
-    result = lax.conv_general_dilated(
-        data,
-        filters,
-        window_strides=strides,
-        padding=pads,
-        rhs_dilation=dilations,
-        dimension_numbers=dimension_numbers(rank, False),
-    )
+    if onednn.takes(data, filters, pads, strides, dilations):
+        result = onednn.convolution(data, filters, pads, strides, dilations)
+    else:
+        result = lax.conv_general_dilated(
+            data,
+            filters,
+            window_strides=strides,
+            padding=pads,
+            rhs_dilation=dilations,
+            dimension_numbers=dimension_numbers(rank, False),
+        )
     if data.shape[0] == 1:
         return jnp.reshape(result, (*(w.size for w in windows), channels, grad.shape[-1]))
     # [in, *window, out] to [*window, in, out].
