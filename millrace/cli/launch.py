@@ -23,6 +23,7 @@ from millrace.cli.task_process import TaskProcess, stop_all
 from millrace.cli.viewer import Viewer
 from millrace.core import errors
 from millrace.rpc.service import Connection
+from millrace.training.election.register import VARIABLE, Address
 
 SUMMARY = "start parameter servers and workers, and watch them"
 INTERRUPTED = 130
@@ -36,6 +37,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ps", type=int, default=1, help="parameter servers (1)")
     parser.add_argument("--workers", type=int, default=2, help="workers (2)")
     parser.add_argument("--max-restarts", type=int, default=0, help="of one task (0)")
+    parser.add_argument(
+        "--elect",
+        nargs="?",
+        const="builtin",
+        metavar="ADDRESS",
+        help="let the workers elect their chief, instead of worker 0: with the built-in lease, or "
+        "--elect=zookeeper://host:port/path, --elect=etcd://host:port/path",
+    )
     parser.add_argument("--logs", type=Path, help="folder of the logs (millrace-logs/<time>)")
     parser.add_argument(
         "--cluster-via",
@@ -132,19 +141,31 @@ def _job_of(arguments: argparse.Namespace) -> tuple[list[Task], list[str]]:
     given = given[1:] if given[:1] == ["--"] else given
     counts = {"ps": arguments.ps, "worker": arguments.workers}
     if not arguments.hosts:
-        return tasks_of(str(script), source, given, _free_addresses(counts), way), given
+        tasks = tasks_of(str(script), source, given, _free_addresses(counts), way)
+        return _electing(tasks, arguments.elect), given
     hosts = arguments.hosts.split(",")
     if not all(hosts):
         raise ValueError(f"--hosts {arguments.hosts} has an empty name in it")
     cluster = _addresses_on([host_of(host) for host in hosts], arguments.port, counts)
     tasks, advice = security.prepare_for_hosts(
-        tasks_of(str(script), source, given, cluster, way),
+        _electing(tasks_of(str(script), source, given, cluster, way), arguments.elect),
         arguments.certificates if arguments.tls else None,
         watched=arguments.ssh,
     )
     for line in advice:
         print(line, file=sys.stderr if arguments.ssh else sys.stdout)
     return (_over_ssh(tasks, hosts, arguments) if arguments.ssh else tasks), given
+
+
+def _electing(tasks: list[Task], address: str | None) -> list[Task]:
+    """The tasks, of which those that run steps elect their chief, if there is an address."""
+    if address is None:
+        return tasks
+    Address.parse(address)
+    return [
+        task if task.serves else task._replace(environment={**task.environment, VARIABLE: address})
+        for task in tasks
+    ]
 
 
 def _run_tasks(tasks: list[Task], last_step: int | None, arguments: argparse.Namespace) -> int:

@@ -10,7 +10,7 @@ import argparse
 import difflib
 import sys
 from collections.abc import Sequence
-from typing import NoReturn, Protocol
+from typing import Any, NoReturn, Protocol
 
 from millrace.cli import (
     certificates,
@@ -52,7 +52,22 @@ COMMANDS: dict[str, Command] = {
 
 
 class _Parser(argparse.ArgumentParser):
-    """argparse, except that a mistake is one sentence without the usage before it."""
+    """argparse, except that a mistake is one sentence without the usage before it.
+
+    An option whose value may be left out takes it after ``=`` only: the next word is another
+    argument's, as people expect.
+    """
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As of argparse."""
+        words = list(sys.argv[1:] if args is None else args)
+        i = 0
+        while i < len(words) and words[i].startswith("-") and words[i] != "--":
+            option = self._option_string_actions.get(words[i])
+            if option is not None and option.nargs == argparse.OPTIONAL:
+                words[i] = f"{words[i]}={option.const}"
+            i += 2 if option is not None and option.nargs is None else 1
+        return super().parse_known_args(words, namespace)
 
     def error(self, message: str) -> NoReturn:
         print(f"{self.prog}: {message} (try `{self.prog} --help`)", file=sys.stderr)

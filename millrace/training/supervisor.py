@@ -8,6 +8,7 @@ it. Nothing is written by a supervisor that is no chief.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -24,6 +25,7 @@ from millrace.platform import logging
 from millrace.summary import builders
 from millrace.summary.writer import FileWriter
 from millrace.training.coordinator import Coordinator, LooperThread
+from millrace.training.election.supervision import ElectedSupervision, may_elect
 from millrace.training.global_step import global_step as global_step_value
 from millrace.training.saver import Saver
 from millrace.training.session_manager import SessionManager
@@ -32,6 +34,7 @@ from millrace.training.supervisor_threads import (
     SVSummaryThread,
     SVTimerCheckpointThread,
 )
+from millrace.training.waiting import SYSTEM_CLOCK
 from millrace.training.write_graph import write_graph
 
 
@@ -49,7 +52,7 @@ class Supervisor:
         graph: Graph | None = None,
         ready_op: Any = USE_DEFAULT,
         ready_for_local_init_op: Any = USE_DEFAULT,
-        is_chief: bool = True,
+        is_chief: bool | str = True,
         init_op: Any = USE_DEFAULT,
         init_feed_dict: Any = None,
         local_init_op: Any = USE_DEFAULT,
@@ -73,7 +76,8 @@ class Supervisor:
           graph: The graph; the default graph when None.
           ready_op: Gives the names of variables without a value.
           ready_for_local_init_op: The same, asked before `local_init_op`; none by default.
-          is_chief: Whether this task initialises, restores and saves the model.
+          is_chief: Whether this task initialises, restores and saves the model; ``"elect"`` if the
+            workers elect who does (see docs/election.md).
           init_op: Initialises the model.
           init_feed_dict: Feeds for `init_op`.
           local_init_op: Initialises local variables and tables.
@@ -116,7 +120,10 @@ class Supervisor:
             )
         self._init_feed_dict = init_feed_dict
         self._init_fn = init_fn
-        self._is_chief = is_chief
+        self._said_is_chief = is_chief
+        self._is_chief = bool(is_chief) and not isinstance(is_chief, str)
+        #: There if the chief is elected, which it is where sessions have a cluster.
+        self._election = ElectedSupervision(self) if may_elect(is_chief) else None
         self._coord = Coordinator()
         self._stop_grace_secs = stop_grace_secs
         # Only a chief writes.
@@ -126,7 +133,7 @@ class Supervisor:
         self._save_model_secs: float | None = None
         self._summary_writer: Any = None
         self._graph_added_to_summary = False
-        if is_chief:
+        if self._is_chief or self._election is not None:
             self._logdir = logdir
             self._save_summaries_secs = save_summaries_secs
             self._save_model_secs = save_model_secs
@@ -134,7 +141,7 @@ class Supervisor:
                 self._save_path = os.path.join(logdir, checkpoint_basename)
             if summary_writer is not Supervisor.USE_DEFAULT:
                 self._summary_writer = summary_writer
-            elif logdir:
+            elif logdir and self._is_chief:
                 self._summary_writer = FileWriter(logdir)
         self._session_manager = session_manager or SessionManager(
             local_init_op=self._local_init_op,
@@ -143,6 +150,7 @@ class Supervisor:
             graph=self._graph,
             recovery_wait_secs=recovery_wait_secs,
             local_init_run_options=local_init_run_options,
+            clock=SYSTEM_CLOCK if self._election is None else self._election.clock,
         )
         self._verify_setup()
         self._graph.finalize()
@@ -165,7 +173,9 @@ class Supervisor:
 
     @property
     def is_chief(self) -> bool:
-        """Whether this task initialises, restores and saves the model."""
+        """Whether this task initialises, restores and saves the model, as things are now."""
+        if self._election is not None and self._election.is_on:
+            return self._election.is_chief
         return self._is_chief
 
     @property
@@ -258,18 +268,18 @@ class Supervisor:
         self._coord.clear_stop()
         if self._summary_writer:
             self._summary_writer.reopen()
-        if self._is_chief:
-            sess = self._session_manager.prepare_session(
-                master,
-                init_op=self._init_op,
-                saver=self._saver,
-                checkpoint_dir=self._logdir,
-                wait_for_checkpoint=wait_for_checkpoint,
-                max_wait_secs=max_wait_secs,
-                config=config,
-                init_feed_dict=self._init_feed_dict,
-                init_fn=self._init_fn,
+        if self._election is not None and self._election.begin(master, self._said_is_chief):
+            sess = self._election.session(
+                functools.partial(
+                    self._prepare, master, config, wait_for_checkpoint, max_wait_secs
+                ),
+                functools.partial(self._session_manager.wait_for_session, master, config),
+                max_wait_secs,
             )
+            if start_standard_services:
+                self._election.watch(sess)
+        elif self.is_chief:
+            sess = self._prepare(master, config, wait_for_checkpoint, max_wait_secs)
             self._write_graph()
             if start_standard_services:
                 logging.info("Starting standard services.")
@@ -282,6 +292,29 @@ class Supervisor:
             logging.info("Starting queue runners.")
             self.start_queue_runners(sess)
         return sess
+
+    def _prepare(
+        self, master: str, config: Any, wait_for_checkpoint: bool, max_wait_secs: float | None
+    ) -> Any:
+        """A chief's session."""
+        return self._session_manager.prepare_session(
+            master,
+            init_op=self._init_op,
+            saver=self._saver,
+            checkpoint_dir=self._logdir,
+            wait_for_checkpoint=wait_for_checkpoint,
+            max_wait_secs=max_wait_secs,
+            config=config,
+            init_feed_dict=self._init_feed_dict,
+            init_fn=self._init_fn,
+        )
+
+    def take_office(self, sess: Any) -> None:
+        """Begins to write, when this task was elected: the graph, and what the threads write."""
+        if self._summary_writer is None and self._logdir:
+            self._summary_writer = FileWriter(self._logdir)
+        self._write_graph()
+        self.start_standard_services(sess)
 
     def _write_graph(self) -> None:
         """Writes the graph for people and for TensorBoard."""
@@ -307,7 +340,7 @@ class Supervisor:
         Raises:
           RuntimeError: This is no chief.
         """
-        if not self._is_chief:
+        if not self.is_chief:
             raise RuntimeError(
                 "Only chief supervisor can start standard services. Because only chief "
                 "supervisors can write events."
@@ -402,6 +435,8 @@ class Supervisor:
                 self._summary_writer.add_session_log(SessionLog(status=SessionLog.STOP))
                 self._summary_writer.close()
                 self._graph_added_to_summary = False
+            if self._election is not None:
+                self._election.end()
 
     def request_stop(self, ex: Any = None) -> None:
         """Asks all threads to stop; `stop` raises `ex`, if it is the first."""
@@ -433,7 +468,7 @@ class Supervisor:
         if not self._summary_writer:
             raise RuntimeError(
                 "Writing a summary requires a summary writer. A chief's Supervisor has one when "
-                f"it has a logdir (is_chief={self._is_chief}, logdir={self._logdir!r})."
+                f"it has a logdir (is_chief={self.is_chief}, logdir={self._logdir!r})."
             )
         if global_step is None and self._global_step is not None:
             global_step = global_step_value(sess, self._global_step)

@@ -7,6 +7,7 @@ from typing import Any
 from millrace.core.config import SessionLog, Summary
 from millrace.platform import logging
 from millrace.training.coordinator import LooperThread
+from millrace.training.fence import DeposedError
 from millrace.training.global_step import global_step
 from millrace.training.waiting import SYSTEM_CLOCK, Clock
 
@@ -24,7 +25,9 @@ class SVSummaryThread(LooperThread):
         self._sess = sess
 
     def run_loop(self) -> None:
-        """Writes once."""
+        """Writes once, if its task is the chief."""
+        if not self._sv.is_chief:
+            return
         step = None
         if self._sv.global_step is not None:
             summary, step = self._sess.run([self._sv.summary_op, self._sv.global_step])
@@ -65,7 +68,9 @@ class SVStepCounterThread(LooperThread):
         self._last_step = global_step(self._sess, self._step_counter)
 
     def run_loop(self) -> None:
-        """Measures once."""
+        """Measures once, if its task is the chief."""
+        if not self._sv.is_chief:
+            return
         step, now = global_step(self._sess, self._step_counter), self._clock.now()
         steps, seconds = step - self._last_step, now - self._last_time
         self._last_step, self._last_time = step, now
@@ -88,10 +93,16 @@ class SVTimerCheckpointThread(LooperThread):
         self._sess = sess
 
     def run_loop(self) -> None:
-        """Writes once."""
+        """Writes once, if its task is the chief."""
         sv = self._sv
+        if not sv.is_chief:
+            return
         logging.info("Saving checkpoint to path %s", sv.save_path)
-        sv.saver.save(self._sess, sv.save_path, global_step=sv.global_step)
+        try:
+            sv.saver.save(self._sess, sv.save_path, global_step=sv.global_step)
+        except DeposedError as error:
+            logging.warning("%s", error.message)
+            return
         if sv.summary_writer and sv.global_step is not None:
             sv.summary_writer.add_session_log(
                 SessionLog(status=SessionLog.CHECKPOINT, checkpoint_path=sv.save_path),

@@ -270,7 +270,7 @@ def test_without_a_cluster_a_built_in_lease_is_in_the_process() -> None:
     [
         ("builtin", ("builtin", "", "/millrace/chief", 3.0)),
         ("builtin?lease=1.5", ("builtin", "", "/millrace/chief", 1.5)),
-        ("etcd://a:2379", ("etcd", "a:2379", "/millrace/chief", 3.0)),
+        ("etcd://a:2379/job", ("etcd", "a:2379", "/job", 3.0)),
         ("etcd://a:1,b:2/my/job?lease=2", ("etcd", "a:1,b:2", "/my/job", 2.0)),
         ("zookeeper://a:2181/job/", ("zookeeper", "a:2181", "/job", 3.0)),
     ],
@@ -280,7 +280,7 @@ def test_an_address_says_where_and_for_how_long(text: str, expected: tuple[Any, 
 
 
 @pytest.mark.parametrize(
-    "text", ["", "yes", "consul://a:1", "etcd://", "etcd:", "builtin?lease=0", "builtin?x=1",
+    "text", ["", "yes", "consul://a:1", "etcd://a:1", "etcd:///a", "builtin?lease=0", "builtin?x=1",
              "builtin?lease=soon", "builtin://a:1"]
 )  # fmt: skip
 def test_what_is_no_address_is_refused_with_the_ones_there_are(text: str) -> None:

@@ -193,3 +193,19 @@ def test_rounds_of_synchronous_training_are_closed_by_the_new_chief(
     job.processes[chief].wait()
     job.finish(*({"worker-0", "worker-1", "worker-2"} - {chief}))
     assert job.step() == 150
+
+
+def test_a_supervisor_goes_on_with_checkpoints_when_the_chief_dies(
+    start_job: Callable[..., Job],
+) -> None:
+    job = start_job(2, "builtin?lease=2", "--supervisor")
+    job.start("ps", 0)
+    for task in range(2):
+        job.start("worker", task)
+    job.wait_for(lambda: job.step() > 0, "no checkpoints were written")
+    term, chief = job.chief()
+    job.signal(chief, signal.SIGKILL)
+    job.processes[chief].wait()
+    before = job.step()
+    job.wait_for(lambda: job.step() > before, "the new chief wrote no checkpoints")
+    assert job.chief()[0] > term

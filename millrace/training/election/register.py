@@ -16,8 +16,10 @@ from millrace.protocol.election import Reading, Record
 CALL_SECONDS = 1.0
 #: How long a lease lasts by default: within 5 seconds another chief is at work.
 LEASE_SECONDS = 3.0
-#: Where the lease is in ZooKeeper and etcd, unless the address says otherwise.
-_PATH = "/millrace/chief"
+#: The environment variable by which `millrace launch --elect` says where the election is.
+VARIABLE = "MILLRACE_ELECT"
+#: The name of the built-in lease.
+_BUILTIN_PATH = "/millrace/chief"
 #: What begins an address.
 SCHEMES = ("builtin", "zookeeper", "etcd")
 
@@ -75,22 +77,23 @@ class Address(NamedTuple):
             seconds = float(lease)
         except ValueError:
             seconds = 0.0
+        path = parts.path.rstrip("/")
         is_builtin = parts.scheme == "builtin"
         if (
             parts.scheme not in SCHEMES
             or options
             or not 0 < seconds < float("inf")
             or bool(parts.netloc) == is_builtin
+            or not path
         ):
             raise ValueError(
                 f"Cannot hold an election at {text!r}: say builtin, zookeeper://host:port/path or "
-                "etcd://host:port/path (several hosts with commas), and after it, if you like, "
-                f"?lease=SECONDS (more than 0; {LEASE_SECONDS:g} by default)."
+                "etcd://host:port/path (several hosts with commas, and a path for each job), and "
+                f"after it, if you like, ?lease=SECONDS (more than 0, {LEASE_SECONDS:g} if unsaid)."
             )
-        path = parts.path.rstrip("/") or _PATH
         return cls(parts.scheme, parts.netloc, path, seconds)
 
 
 def _builtin_as_url(text: str) -> str:
     name, mark, query = text.partition("?")
-    return f"{name}:{_PATH}{mark}{query}"
+    return f"{name}:{_BUILTIN_PATH}{mark}{query}"

@@ -20,7 +20,7 @@ from millrace.platform import logging
 from millrace.training.checkpoint_state import get_checkpoint_state
 from millrace.training.election.backends import open_register
 from millrace.training.election.campaign import Campaign
-from millrace.training.election.register import Address
+from millrace.training.election.register import VARIABLE, Address
 from millrace.training.fence import CheckpointGuard, DeposedError, Fence, Term
 from millrace.training.hooks.checkpoint_saver import CheckpointSaverHook
 from millrace.training.hooks.timer import global_step_for
@@ -39,8 +39,6 @@ from millrace.training.session_run_hook import (
 )
 from millrace.training.waiting import SYSTEM_CLOCK, Clock
 
-#: The environment variable by which `millrace launch --elect` says where the election is.
-VARIABLE = "MILLRACE_ELECT"
 #: For the argument `is_chief`: an election where the variable says, or the built-in one.
 ELECT = "elect"
 

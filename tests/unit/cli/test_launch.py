@@ -37,6 +37,7 @@ def told(argv: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str]
         (["none.py"], "there is no file none.py"),
         (["--logs", "t.py/logs", "t.py"], "Not a directory: 't.py/logs'"),
         (["plain.py"], "plain.py is no TensorFlow program: it imports neither tensorflow nor"),
+        (["--elect=consul://a:1/b", "t.py"], "Cannot hold an election at 'consul://a:1/b'"),
         (["mute.py"], "mute.py does not say how it learns its cluster"),
     ],
 )
@@ -85,3 +86,28 @@ def test_a_client_of_servers_on_several_machines_runs_on_one_of_them(
     said = capsys.readouterr().out
     assert "# client-0 on a\n" in said
     assert "# client-1 on b\n" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "address"),
+    [
+        (["--elect"], "builtin"),
+        (["--workers", "2", "--elect", "--port", "3000"], "builtin"),
+        (["--elect=etcd://a:2379/job?lease=2"], "'etcd://a:2379/job?lease=2'"),
+    ],
+)
+def test_workers_that_elect_are_told_where_and_the_next_word_is_not_it(
+    words: list[str],
+    address: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("t.py").write_text(TRAINER)
+    assert main.main(["launch", "--hosts", "a,b", *words, "t.py", "--elect"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    commands = {line.split()[1]: lines[i + 1] for i, line in enumerate(lines) if line[0] == "#"}
+    assert f"MILLRACE_ELECT={address} " in commands["worker-1"]
+    assert "MILLRACE_ELECT" not in commands["ps-0"]
+    assert "t.py --elect --ps_hosts" in commands["worker-1"]
