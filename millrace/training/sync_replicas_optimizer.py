@@ -431,10 +431,7 @@ class SyncReplicasHook(SessionRunHook):
         if self._is_chief:
             self._local_init_op = optimizer.chief_init_op
             self._init_tokens_op = optimizer.get_init_tokens_op(self.num_tokens)
-            queue = optimizer._sync_token_queue
-            assert queue is not None
-            with device(queue.queue_ref.device):
-                self._old_tokens = queue.dequeue_up_to(queue.size())
+            self._old_tokens = old_tokens_of(optimizer)
             runner = optimizer.get_chief_queue_runner()
             # A coordinator also stops when a session is rebuilt, and then workers go on: the
             # queue is closed by `end` only.
@@ -452,21 +449,10 @@ class SyncReplicasHook(SessionRunHook):
         check_ready(session, self.sync_optimizer, self._local_init_op)
         session.run(self._local_init_op)
         if self._init_tokens_op is not None:
-            self._drop_old_tokens(session)
+            drop_old_tokens(session, self._old_tokens)
             session.run(self._init_tokens_op)
         if self._q_runner is not None:
             self._q_runner.create_threads(session, coord=coord, daemon=True, start=True)
-
-    def _drop_old_tokens(self, session: Any) -> None:
-        """Takes out the tokens of a session before this one.
-
-        After a restore they would be of steps that never were; and the first tokens are put in
-        anew, so that there are enough in any case.
-        """
-        try:
-            session.run(self._old_tokens, options=RunOptions(timeout_in_ms=_FAREWELL_MILLISECONDS))
-        except errors.DeadlineExceededError:
-            logging.vlog(1, "A worker has taken a token meanwhile.")
 
     def end(self, session: Any) -> None:
         """Hands this worker's part over to the others; the chief ends the training."""
@@ -490,3 +476,24 @@ def check_ready(session: Any, optimizer: SyncReplicasOptimizer, init_op: Operati
             "Init operations did not make model ready for SyncReplicasOptimizer local_init. "
             f"Init op: {init_op.name}, error: Variables not initialized: {names}"
         )
+
+
+def old_tokens_of(optimizer: SyncReplicasOptimizer) -> Tensor:
+    """The tokens that are in the queue now; to fetch them takes them out."""
+    queue = optimizer._sync_token_queue
+    assert queue is not None
+    with device(queue.queue_ref.device):
+        tokens: Tensor = queue.dequeue_up_to(queue.size())
+    return tokens
+
+
+def drop_old_tokens(session: Any, old_tokens: Tensor) -> None:
+    """Takes out the tokens of a session before this one.
+
+    After a restore they would be of steps that never were; and the first tokens are put in anew,
+    so that there are enough in any case.
+    """
+    try:
+        session.run(old_tokens, options=RunOptions(timeout_in_ms=_FAREWELL_MILLISECONDS))
+    except errors.DeadlineExceededError:
+        logging.vlog(1, "A worker has taken a token meanwhile.")

@@ -2,7 +2,7 @@
 
 Every worker has all hooks of a chief; those of the elected one are at work. A worker that becomes
 chief keeps its session and the model as it is on the ps tasks: nothing is restored, no step is
-lost, the first thing that happens is a checkpoint. Only where the model has no values (at the
+lost, the first thing that happens is a checkpoint. Only where the model is not what it was (at the
 beginning, or after a ps task died) it is restored or initialised. A chief that another one
 replaced keeps its session too, as a worker.
 
@@ -24,6 +24,7 @@ from millrace.training.election.register import VARIABLE, Address
 from millrace.training.fence import CheckpointGuard, DeposedError, Fence, Term
 from millrace.training.hooks.checkpoint_saver import CheckpointSaverHook
 from millrace.training.hooks.timer import global_step_for
+from millrace.training.live_model import LiveModel
 from millrace.training.saver import Saver
 from millrace.training.scaffold import Scaffold
 from millrace.training.session_creators import (
@@ -241,8 +242,10 @@ class ElectedSessionCreator(SessionCreator):
         max_wait_secs: float | None,
     ) -> None:
         self._campaign = campaign
-        #: Whether this worker has trained before.
-        self._had_session = False
+        self._master = master
+        self._checkpoint_dir = checkpoint_dir
+        #: The model of this worker's last session; None before the first one.
+        self._model: LiveModel | None = None
         self._chief = ChiefSessionCreator(scaffold, master, config, checkpoint_dir)
         self._adopting = WorkerSessionCreator(scaffold, master, config, max_wait_secs=0)
         # A wait for the chief ends when this worker becomes it.
@@ -265,7 +268,9 @@ class ElectedSessionCreator(SessionCreator):
             if self._campaign.term() != term:
                 session.close()
                 raise DeposedError("The chief has changed while it made a session.")
-        self._had_session = True
+        if self._master:
+            self._model = self._model or LiveModel(get_default_graph())
+            self._model.remember(session)
         return session
 
     def _leave_out_idle_tasks(self) -> None:
@@ -278,13 +283,19 @@ class ElectedSessionCreator(SessionCreator):
             creator.leave_out_idle_tasks()
 
     def _chief_session(self) -> Any:
-        # What servers that outlive jobs hold at the beginning of one is not its model.
-        if self._had_session or self._campaign.has_seen_chief:
+        manager = self._chief._get_session_manager()
+        if self._model is not None:
+            adopted = manager.adopt_session(self._master, self._chief._config, self._model.lives_on)
+            if adopted is not None:
+                return adopted
+        elif self._campaign.has_seen_chief and self._newest_checkpoint() is None:
+            # Others may have trained what cannot be restored. (What servers that outlive jobs
+            # hold at the beginning of one is not its model: there was no chief.)
             try:
-                session = self._adopting.create_session()
+                return self._adopting.create_session()
             except errors.DeadlineExceededError:
-                logging.info("The model has no values: the new chief restores or initialises it.")
-            else:
-                logging.info("The new chief goes on with the model as it is.")
-                return session
+                logging.info("The model has no values: the new chief initialises it.")
         return self._chief.create_session()
+
+    def _newest_checkpoint(self) -> Any:
+        return get_checkpoint_state(self._checkpoint_dir) if self._checkpoint_dir else None

@@ -25,6 +25,8 @@ from millrace.training.sync_replicas_optimizer import (
     SyncReplicasHook,
     SyncReplicasOptimizer,
     check_ready,
+    drop_old_tokens,
+    old_tokens_of,
 )
 from millrace.training.waiting import SYSTEM_CLOCK, Clock, Wait
 
@@ -57,6 +59,7 @@ class ElectedSyncReplicasHook(SessionRunHook):
             raise ValueError(
                 "SyncReplicasOptimizer.apply_gradient should be called before using the hook."
             )
+        self._old_tokens = old_tokens_of(optimizer)
         self._first_tokens_op = optimizer.get_init_tokens_op(self._num_tokens)
         # At least one: the push that the chief before owed.
         needed = self._num_tokens or max(
@@ -79,6 +82,7 @@ class ElectedSyncReplicasHook(SessionRunHook):
         term = self._campaign.term()
         if term is not None:
             session.run(optimizer.chief_init_op)
+            drop_old_tokens(session, self._old_tokens)
             session.run(self._first_tokens_op)
         with self._lock:
             self._session = session
