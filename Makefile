@@ -13,7 +13,7 @@ STAMP := $(VENV)/.installed
 # The interpreter that makes .venv. `make BASE_PYTHON=/path/to/python3.13 …` chooses another.
 BASE_PYTHON ?=
 
-.PHONY: help demo test interop chaos check format bench clean
+.PHONY: help demo test interop chaos check format docs bench clean
 
 help:
 	@echo 'make demo    a cluster on this machine learns MNIST'
@@ -22,6 +22,7 @@ help:
 	@echo 'make chaos   kill and stop the tasks of a training, hundreds of times'
 	@echo 'make check   ruff, mypy and import-linter'
 	@echo 'make format  let ruff rewrite the sources'
+	@echo 'make docs    write docs/api-coverage.md anew'
 	@echo 'make bench   time Millrace and TensorFlow by turns, in one process and on clusters'
 	@echo 'make clean   remove .venv and the caches'
 
@@ -52,6 +53,9 @@ check: $(STAMP)
 format: $(STAMP)
 	@$(PYTHON) -m ruff check --fix .
 	@$(PYTHON) -m ruff format .
+
+docs: $(STAMP)
+	@$(PYTHON) docs/tools/api_coverage.py
 
 # Both parts run, whatever the first one says; a ratio below its target is a failure.
 bench: $(STAMP)

@@ -1,0 +1,79 @@
+"""Writes docs/api-coverage.md: which public names of TensorFlow 1 Millrace has.
+
+The names are those of tensorflow_names.txt and those that tests promise; whether Millrace has one,
+its own modules say.
+`make docs` runs this; a test holds that the page is what this writes.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import millrace
+
+HERE = Path(__file__).parent
+PAGE = HERE.parent / "api-coverage.md"
+_HEAD = """\
+# API coverage
+
+Which public names of TensorFlow 1 Millrace has, by module. The list is that of `tf.compat.v1` in
+TensorFlow 2.21 (without Keras), with names of 1.15 that TensorFlow 2 dropped (`tf.contrib`,
+`tf.layers`, `tf.estimator`) as far as programs were seen to use them. A name that is here resolves;
+that it does what TensorFlow's does is what `tests/parity` is about.
+
+This page is written by `make docs`, from the code.
+"""
+_LISTS = (HERE / "tensorflow_names.txt", HERE.parents[1] / "tests/unit/api_names.txt")
+
+
+def names() -> list[str]:
+    """All names, sorted."""
+    lines = {line for path in _LISTS for line in path.read_text().splitlines()}
+    return sorted(line for line in lines if line.startswith("tf."))
+
+
+def is_there(name: str) -> bool:
+    """Whether ``tf.train.Saver`` can be had of Millrace."""
+    found: Any = millrace
+    for part in name.split(".")[1:]:
+        try:
+            found = getattr(found, part)
+        except AttributeError:
+            return False
+    return True
+
+
+def module_of(name: str) -> str:
+    """``tf.train`` for ``tf.train.Saver``, ``tf`` for ``tf.Session`` and ``tf.Graph.finalize``."""
+    parts = name.split(".")
+    return "tf" if len(parts) == 2 or parts[1][:1].isupper() else ".".join(parts[:2])
+
+
+def page() -> str:
+    """The text of the page."""
+    by_module: dict[str, dict[str, bool]] = defaultdict(dict)
+    for name in names():
+        by_module[module_of(name)][name] = is_there(name)
+    total = [has for found in by_module.values() for has in found.values()]
+    lines = [_HEAD, f"In all {sum(total)} of {len(total)} names.\n"]
+    lines += ["| module | here | of |", "| --- | ---: | ---: |"]
+    for module, found in sorted(by_module.items()):
+        lines.append(f"| `{module}` | {sum(found.values())} | {len(found)} |")
+    lines += ["", "## What is missing"]
+    for module, found in sorted(by_module.items()):
+        missing = [name.removeprefix(f"{module}.") for name, has in found.items() if not has]
+        if len(missing) == len(found):
+            lines += ["", f"**`{module}`**: all of it."]
+        elif missing:
+            words = " ".join(f"`{name}`" for name in missing)
+            wrapped = textwrap.fill(words, 180, break_long_words=False, break_on_hyphens=False)
+            lines += ["", f"**`{module}`**:", wrapped]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
+    print(f"wrote {PAGE}")
