@@ -14,16 +14,19 @@ import sys
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax._src import xla_bridge
 
 jax.config.update("jax_enable_x64", True)  # type: ignore[no-untyped-call]
 # It tells of every kind of device that this machine lacks.
 logging.getLogger("jax._src.xla_bridge").setLevel(logging.WARNING)
 
-__all__ = ["jax", "jnp", "lax"]
+__all__ = ["jax", "jnp", "lax", "use_threads"]
 
 #: mallopt's numbers for these settings (malloc.h), and how many bytes they are set to.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _KEPT_BYTES = 1 << 30
+#: Variables of the environment that tell XLA's CPU client how many threads it gets.
+_THREADS = ("PJRT_NPROC", "NPROC")
 
 
 def _keep_freed_memory() -> None:
@@ -43,3 +46,18 @@ def _keep_freed_memory() -> None:
 
 
 _keep_freed_memory()
+
+
+def use_threads(count: int) -> bool:
+    """Gives XLA's pool so many threads; False when it has its threads already, or the user chose.
+
+    The pool is made with XLA's client, once in a process.
+    """
+    if xla_bridge.backends_are_initialized() or any(name in os.environ for name in _THREADS):
+        return False
+    os.environ[_THREADS[0]] = str(count)
+    try:
+        jax.devices()
+    finally:
+        del os.environ[_THREADS[0]]
+    return True

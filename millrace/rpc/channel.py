@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from millrace.core import errors
 from millrace.platform import logging
-from millrace.rpc.message import Message
+from millrace.rpc.message import HEARTBEAT, Message
 
 
 class Handler(Protocol):
@@ -84,7 +84,8 @@ class Channel(abc.ABC):
         if self._closed is not None:
             raise self._closed_error()
         self._send(message)
-        self.traffic.messages_sent += 1
+        if message.kind not in HEARTBEAT:
+            self.traffic.messages_sent += 1
 
     def _closed_error(self) -> errors.OpError:
         """Why the channel is closed; a new object for each who is told."""
@@ -125,7 +126,8 @@ class Channel(abc.ABC):
         """Frees what the channel holds; called once."""
 
     def _received(self, message: Message) -> None:
-        self.traffic.messages_received += 1
+        if message.kind not in HEARTBEAT:
+            self.traffic.messages_received += 1
         self.is_handling = True
         try:
             self._handler.on_message(self, message)

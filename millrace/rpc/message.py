@@ -43,6 +43,10 @@ class Kind(enum.IntEnum):
     PONG = 7
 
 
+#: Messages that say no more than that a task lives.
+HEARTBEAT = frozenset((Kind.PING, Kind.PONG))
+
+
 class Message:
     """One message.
 

@@ -42,6 +42,11 @@ class Cancellation:
             with self._lock:
                 self._callbacks.pop(token, None)
 
+    def forget(self) -> None:
+        """Calls nobody any more: the step is over, and callbacks often hold what holds this."""
+        with self._lock:
+            self._callbacks.clear()
+
     def cancel(self, error: errors.OpError | None = None) -> None:
         """Cancels; later calls do nothing."""
         with self._lock:

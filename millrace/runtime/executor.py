@@ -21,6 +21,10 @@ from millrace.runtime.step import Step
 Resume = Callable[[Callable[[], None]], None]
 
 
+def _nobody(go_on: Callable[[], None]) -> None:
+    """Whoever arrives after the end is not waited for."""
+
+
 def run(plan: Plan, step: Step, feeds: Sequence[Any]) -> list[Any]:
     """Runs a whole plan in the calling thread and returns the results as NumPy arrays."""
     values = run_values(plan, step, feeds)
@@ -195,8 +199,12 @@ class Execution:
                 if not self._arrived:
                     self._driven = False
                     return
-        assert self._on_finished is not None
-        self._on_finished(self._error)
+        on_finished = self._on_finished
+        assert on_finished is not None
+        # Both know this execution: without them its values go as soon as nobody needs them.
+        self._on_finished = None
+        self._resume = _nobody
+        on_finished(self._error)
 
     def _finish(self, i: int, deferred: Deferred) -> None:
         stage = self.plan.stages[i]

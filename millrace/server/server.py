@@ -16,6 +16,7 @@ from millrace.core import errors
 from millrace.core.cluster_spec import ClusterDef, ClusterSpec
 from millrace.core.config import ConfigProto, RunMetadata
 from millrace.graph.graph import Graph
+from millrace.ops.xla import use_threads
 from millrace.platform.file_access import FileAccess
 from millrace.rpc import messages
 from millrace.rpc.channel import Channel
@@ -25,6 +26,7 @@ from millrace.rpc.service import CachedThreads, RpcServer, shorten
 from millrace.runtime.plan import host_value
 from millrace.runtime.step import Step
 from millrace.runtime.step_stats import fill_metadata
+from millrace.server import threads
 from millrace.server.master import TRACE, Master, MasterSession, task_name
 from millrace.server.master_service import MasterService
 from millrace.server.peers import FAST, PROTOCOLS, Identity, Peers
@@ -109,6 +111,7 @@ class Server:
             self._security,
         )
         self._worker = Worker(self._task, self._peers.post, self._threads)
+        self._worker.before_first_graph = self._settle_threads
         self._master = Master(
             self._worker,
             self._peers,
@@ -254,10 +257,24 @@ class Server:
 
     def create_session(self, graph: Graph, config: Any) -> MasterSession:
         """A session for a client in this process, which shares its graph."""
+        self._settle_threads(graph)
         merged = ConfigProto()
         merged.CopyFrom(self._server_def.default_session_config)
         merged.MergeFrom(config)
         return self._master.create_session(graph, merged, self.target)
+
+    def _settle_threads(self, graph: Graph | None = None) -> None:
+        """Chooses how many threads XLA gets, if it has none yet."""
+        definition = self._server_def
+        count: int | None = definition.default_session_config.intra_op_parallelism_threads
+        if not count:
+            tasks, same_job = threads.neighbours(
+                self._cluster, definition.job_name, self._own_address()
+            )
+            work = None if graph is None else threads.largest_product(graph)
+            count = threads.choose(len(os.sched_getaffinity(0)), tasks, same_job, work)
+        if count:
+            use_threads(count)
 
     def reset(self, containers: list[str] | None, config: Any) -> None:
         """Drops containers on all tasks."""

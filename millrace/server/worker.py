@@ -152,6 +152,8 @@ class Worker:
         #: What arrived in the last steps, when somebody has asked for a log.
         self.transfers = TransferLog()
         self._threads = threads
+        #: Called once, before the first part is planned.
+        self.before_first_graph: Callable[[], None] | None = None
         # A session may be collected as garbage, and be closed then, while its thread is in here.
         self._lock = threading.RLock()
         self._sessions: dict[str, WorkerSession] = {}
@@ -238,6 +240,9 @@ class Worker:
         self, session: WorkerSession, program: Program, *, late: bool = False
     ) -> RegisteredGraph:
         """Plans a program."""
+        prepare, self.before_first_graph = self.before_first_graph, None
+        if prepare is not None:
+            prepare()
         if session.state.file_access is not None:
             check_no_python(program.nodes)
         # Not 1, 2, 3: a master that knew this task before it was restarted must not run a graph
@@ -315,6 +320,8 @@ class Worker:
                 self.steps += 1
                 self.xla_calls += running.step.xla_calls
         self.mailbox.end(number, error)
+        if running is not None:
+            running.step.cancellation.forget()
 
     def cancel(self, number: int, error: errors.OpError) -> None:
         """Ends every wait of a step, also of one that is not known yet."""

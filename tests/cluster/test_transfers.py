@@ -1,5 +1,7 @@
 """What goes between tasks: every type, dead values, control edges; and in how many messages."""
 
+import gc
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -204,3 +206,21 @@ def test_a_trace_has_a_row_for_every_task_and_the_transfers(any_cluster, remote)
     from millrace.client.timeline import Timeline
 
     assert "/job:ps" in Timeline(metadata.step_stats).generate_chrome_trace_format()
+
+
+def test_a_step_leaves_nothing_to_the_garbage_collector(any_cluster):
+    """What it received would stay in memory, and its sender's too, until the collector comes."""
+    x, y, loss, train, _ = mlp(tf.train.AdamOptimizer(0.01))
+    feed = {x: np.ones([8, 20]), y: np.ones([8, 4])}
+    with tf.Session(any_cluster.target("worker")) as sess:
+        sess.run(tf.global_variables_initializer())
+        for _ in range(3):
+            sess.run([train, loss], feed)
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(20):
+                sess.run([train, loss], feed)
+            assert gc.collect() < 20  # not one object a step
+        finally:
+            gc.enable()
