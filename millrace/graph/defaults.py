@@ -93,6 +93,7 @@ def init_scope() -> Iterator[None]:
     with (
         graph.as_default(),
         graph.control_dependencies(None),
+        graph._devices_outside_colocation(),
         graph.name_scope(prefix + "/" if prefix else None),
     ):
         yield

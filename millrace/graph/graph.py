@@ -82,6 +82,8 @@ class Graph:
         self._names_in_use: dict[str, int] = {}
         self._name_scope_prefix = ""
         self._device_stack: list[Any] = []
+        #: The device stack around all `colocate_with` blocks; None outside of them.
+        self._outside_devices: list[Any] | None = None
         self._control_stack: list[_ControlDependencies] = []
         self._control_flow_context: Any = None
         self._colocation_stack: list[Operation] = []
@@ -485,6 +487,9 @@ class Graph:
             )
         target = operation_of(op) if op is not None else None
         devices, colocation = self._device_stack, self._colocation_stack
+        outside = self._outside_devices
+        if outside is None:
+            self._outside_devices = devices
         self._device_stack = []
         self._colocation_stack = [] if ignore_existing else list(colocation)
         if target is not None:
@@ -494,6 +499,22 @@ class Graph:
             yield
         finally:
             self._device_stack, self._colocation_stack = devices, colocation
+            self._outside_devices = outside
+
+    @contextlib.contextmanager
+    def _devices_outside_colocation(self) -> Iterator[None]:
+        """Asks the device functions for what is created inside, though `colocate_with` decides.
+
+        TensorFlow makes variables so: an optimizer's slots stand beside their variables, but each
+        takes a turn in the round of a `replica_device_setter`.
+        """
+        devices = self._device_stack
+        if not devices and self._outside_devices is not None:
+            self._device_stack = self._outside_devices
+        try:
+            yield
+        finally:
+            self._device_stack = devices
 
     def control_dependencies(self, control_inputs: Iterable[Any] | None) -> _ControlDependencies:
         """Makes operations created inside run after `control_inputs`.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -96,16 +97,73 @@ def test_other_jobs_can_hold_the_parameters() -> None:
     assert devices_of_variables(empty, 1) == ["/job:worker"]
 
 
-def test_slots_stand_beside_their_variable_without_a_turn_of_their_own() -> None:
-    with tf.device(tf.train.replica_device_setter(ps_tasks=2)):
-        a, b = tf.Variable([1.0], name="a"), tf.Variable([1.0], name="b")
-        optimizer = tf.train.AdamOptimizer()
-        optimizer.minimize(tf.reduce_sum(a * b))
-        after = tf.Variable(1.0)
-    for variable in (a, b):
-        for slot in ("m", "v"):
-            assert optimizer.get_slot(variable, slot).device == variable.device
-    assert after.device == "/job:ps/task:0"
+def synchronous() -> Any:
+    return tf.train.SyncReplicasOptimizer(tf.train.AdamOptimizer(), 2, 2)
+
+
+#: The tasks, of 2 and of 3 ps tasks, that the variable gets which is made after the optimizer of a
+#: model with eight variables: recorded from TensorFlow 2.21, which gives slots a turn too.
+NEXT_TASKS: dict[str, tuple[Callable[[], Any], tuple[int, int]]] = {
+    "descent": (lambda: tf.train.GradientDescentOptimizer(0.1), (0, 2)),
+    "momentum": (lambda: tf.train.MomentumOptimizer(0.1, 0.9), (1, 0)),
+    "adagrad": (lambda: tf.train.AdagradOptimizer(0.1), (1, 0)),
+    "adagrad_da": (
+        lambda: tf.train.AdagradDAOptimizer(0.1, tf.train.get_global_step()),
+        (0, 1),
+    ),
+    "adadelta": (lambda: tf.train.AdadeltaOptimizer(0.1), (0, 1)),
+    "adam": (lambda: tf.train.AdamOptimizer(0.1), (0, 0)),
+    "rmsprop": (lambda: tf.train.RMSPropOptimizer(0.1), (0, 1)),
+    "rmsprop_centered": (lambda: tf.train.RMSPropOptimizer(0.1, centered=True), (1, 2)),
+    "ftrl": (lambda: tf.train.FtrlOptimizer(0.1), (0, 1)),
+    "proximal": (lambda: tf.train.ProximalGradientDescentOptimizer(0.1), (0, 2)),
+    "proximal_adagrad": (lambda: tf.train.ProximalAdagradOptimizer(0.1), (1, 0)),
+    "synchronous": (synchronous, (1, 2)),
+}
+
+
+@pytest.mark.parametrize("resource", [False, True])
+@pytest.mark.parametrize("name", NEXT_TASKS)
+def test_slots_stand_beside_their_variable_and_take_a_turn_each(name: str, resource: bool) -> None:
+    make, expected = NEXT_TASKS[name]
+    for ps_tasks, task in zip((2, 3), expected, strict=True):
+        with (
+            tf.Graph().as_default(),
+            tf.device(tf.train.replica_device_setter(ps_tasks=ps_tasks)),
+        ):
+            step = tf.train.get_or_create_global_step()
+            plain = [tf.get_variable(f"v{i}", [3, 2 + i], use_resource=resource) for i in range(4)]
+            table = tf.get_variable(
+                "p", [5, 2], partitioner=tf.fixed_size_partitioner(3), use_resource=resource
+            )
+            loss = sum(tf.reduce_sum(tf.square(v)) for v in plain)
+            loss += tf.reduce_sum(tf.nn.embedding_lookup(table, [1, 2]))
+            optimizer = make()
+            optimizer.minimize(loss, global_step=step)
+            late = tf.get_variable("late", [2], use_resource=resource)
+            variables = [*plain, *table]
+            assert [v.device for v in [step, *variables]] == [
+                f"/job:ps/task:{i % ps_tasks}" for i in range(8)
+            ]
+            for variable in variables:
+                for slot in optimizer.get_slot_names():
+                    assert optimizer.get_slot(variable, slot).device == variable.device
+            assert late.device == f"/job:ps/task:{task}"
+
+
+def test_a_variable_that_is_made_beside_another_asks_the_setter_and_stands_beside_it() -> None:
+    with tf.device("/job:ps/task:0"):
+        beside = tf.constant(1.0)
+        with tf.colocate_with(tf.constant(2.0)), tf.device("/job:ps/task:1"):
+            kept = tf.Variable(1.0)
+    nowhere = tf.constant(1.0)
+    with tf.device("/job:ps/task:1"), tf.colocate_with(nowhere):
+        plain, variable = tf.constant(1.0), tf.Variable(1.0)
+    with tf.device("/job:ps/task:1"), tf.colocate_with(beside):
+        other = tf.Variable(1.0)
+    assert [v.device for v in (kept, plain, variable, other)] == [
+        "/job:ps/task:0", "", "/job:ps/task:1", "/job:ps/task:0"
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("use_resource", [False, True])
