@@ -7,7 +7,6 @@ process), a plain socket (the fast plane), or a gRPC stream.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import json
 import secrets
 import socket
@@ -19,6 +18,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from millrace.core import errors
 from millrace.platform import logging
+from millrace.protocol.doubt import Doubt
 from millrace.protocol.membership import Membership, Verdict
 from millrace.rpc import in_process, shared_memory
 from millrace.rpc.channel import Channel
@@ -96,10 +96,8 @@ class Peers:
         self._listener: SocketListener | None = None
         self._probe: shared_memory.Probe | None = None
         self._members = Membership()
-        #: Channels that are not believed yet: the answer that is waited for, and what came before
-        #: it; see `doubt`.
-        self._held: dict[Channel, tuple[int, list[Message]]] = {}
-        self._doubts = itertools.count(1)
+        #: Guarded by the lock, except for asking whether there is any.
+        self._doubt: Doubt[Channel, Message] = Doubt()
         #: Whether this process was stopped for long since `awake` was last called.
         self.was_paused: Callable[[], bool] = lambda: False
         self.awake: Callable[[], None] = lambda: None
@@ -285,17 +283,21 @@ class Peers:
             self.doubt()
         if message.kind is Kind.PING:
             channel.send(Message(Kind.PONG, message.step, message.key))
-        elif channel in self._held:
-            answer, held = self._held[channel]
-            if message.kind is not Kind.PONG or message.key != answer:
-                held.append(message)
-                return
-            with self._lock:
-                self._held.pop(channel, None)
-            for late in held:
-                self._tell(channel, late)
+        elif self._doubt:
+            self._believe(channel, message)
         else:
             self._tell(channel, message)
+
+    def _believe(self, channel: Channel, message: Message) -> None:
+        """Passes a message on if its channel is believed, and what was kept back before."""
+        believed = [message]
+        with self._lock:
+            if message.kind is Kind.PONG:
+                believed = self._doubt.answered(channel, message.key)
+            elif self._doubt.keeps(channel, message, message.step, message.kind is Kind.CANCEL):
+                believed = []
+        for each in believed:
+            self._tell(channel, each)
 
     def doubt(self) -> None:
         """Believes no channel until the other side has answered a ping on it.
@@ -307,10 +309,7 @@ class Peers:
             if not self.was_paused():
                 return
             doubted = [c for c in self._open if not c.in_process]
-            number = next(self._doubts)
-            for channel in doubted:
-                held = self._held.get(channel)
-                self._held[channel] = (number, held[1] if held is not None else [])
+            number = self._doubt.begin(doubted)
             self.awake()
         logging.warning(
             "%s was not running for a while: it asks %d others whether they still wait for it.",
@@ -344,7 +343,7 @@ class Peers:
         address = channel.address
         with self._lock:
             self._open.discard(channel)
-            self._held.pop(channel, None)
+            self._doubt.closed(channel)
             self._members.lost(address)
             if self._channels.get(address) is channel:
                 del self._channels[address]

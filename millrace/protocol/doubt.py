@@ -1,0 +1,66 @@
+"""What a task that was stopped may believe of what lies in its sockets: nothing, until it is told.
+
+While a task was stopped, others may have given it up: they have ended their steps, and closed the
+channels. But what they sent before that is still to be read, and would be taken for valid. So each
+channel is asked a question, and what comes over it is kept back until the answer arrives. Whoever
+has given the task up does not answer: the channel ends, and what was kept back is dropped.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Hashable, Iterable
+from typing import Generic, TypeVar
+
+Channel = TypeVar("Channel", bound=Hashable)
+Message = TypeVar("Message")
+
+
+class Doubt(Generic[Channel, Message]):
+    """The channels of one task that are not believed."""
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count(1)
+        #: The number of the question, and what came since, in order, with the step it is about.
+        self._kept: dict[Channel, tuple[int, list[tuple[int, Message]]]] = {}
+
+    def begin(self, channels: Iterable[Channel]) -> int:
+        """The task was stopped; the number of the question to ask on each of these channels."""
+        number = next(self._numbers)
+        for channel in channels:
+            _, kept = self._kept.get(channel, (0, []))
+            self._kept[channel] = (number, kept)
+        return number
+
+    def keeps(self, channel: Channel, message: Message, step: int, cancels: bool) -> bool:
+        """Whether a message is kept back.
+
+        Args:
+          channel: Where it came.
+          message: The message.
+          step: The step that it is about.
+          cancels: Whether it ends that step: then what came before it is not wanted any more.
+        """
+        if channel not in self._kept:
+            return False
+        kept = self._kept[channel][1]
+        if cancels:
+            kept[:] = [each for each in kept if each[0] != step]
+        kept.append((step, message))
+        return True
+
+    def answered(self, channel: Channel, number: int) -> list[Message]:
+        """The other side has answered a question; what is to be believed now, in order."""
+        found = self._kept.get(channel)
+        if found is None or found[0] != number:
+            return []
+        del self._kept[channel]
+        return [message for _, message in found[1]]
+
+    def closed(self, channel: Channel) -> None:
+        """The channel is gone, and what came over it counts no more."""
+        self._kept.pop(channel, None)
+
+    def __bool__(self) -> bool:
+        """Whether any channel is doubted."""
+        return bool(self._kept)

@@ -1,0 +1,5 @@
+"""The option that writes scenarios anew."""
+
+
+def pytest_addoption(parser):
+    parser.addoption("--rewrite", action="store_true", help="write the stories of scenarios anew")

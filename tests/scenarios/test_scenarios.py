@@ -1,0 +1,150 @@
+"""Each fault at each point of a step, against the protocol, with a fake clock.
+
+A scenario is a text: what happens, then ``----``, then the story that comes of it. Write the first
+part and run ``pytest tests/scenarios --rewrite`` for the second; then read it.
+
+    cluster ps=1 workers=2 async      or sync
+    at worker0 variables: stop ps0    when worker0 next reaches a point of a step: run (it was
+                                      asked for), variables (they have arrived), gradient (it was
+                                      sent), done
+    wait 3                            seconds pass
+    continue ps0                      also: stop, kill, restart TASK, busy TASK SECONDS,
+                                      cut and mend TASK TASK
+    steps 2                           until every worker has made two more steps
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).resolve().parent
+sys.path.insert(0, str(FOLDER))
+
+from world import World  # noqa: E402
+
+SCENARIOS = sorted(FOLDER.glob("*.txt"))
+#: Seconds of the fake clock in which every worker must make its steps.
+LIMIT = 60.0
+
+
+def begun(line: str) -> World:
+    words = line.split()
+    counts = dict(word.split("=") for word in words[1:3])
+    return World(int(counts["ps"]), int(counts["workers"]), sync=words[3] == "sync")
+
+
+def perform(world: World, line: str) -> None:
+    """Does what a line of a scenario says."""
+    if line.startswith("at "):
+        place, fault = line[3:].split(": ")
+        world.at(*place.split(), lambda: perform(world, fault))
+        return
+    word, *rest = line.split()
+    if word == "wait":
+        world.run(float(rest[0]))
+    elif word == "steps":
+        make_steps(world, int(rest[0]))
+    elif word == "busy":
+        world.busy(rest[0], float(rest[1]))
+    elif word in ("stop", "continue", "kill", "restart", "cut", "mend"):
+        getattr(world, {"continue": "resume"}.get(word, word))(*rest)
+    else:
+        raise ValueError(f"a scenario does not say {line!r}")
+
+
+def make_steps(world: World, count: int) -> None:
+    """Lets every worker make some more steps."""
+    workers = [name for name in world.tasks if name.startswith("worker")]
+    before = {name: world.tasks[name].completed for name in workers}
+
+    def made() -> bool:
+        return all(world.tasks[name].completed >= before[name] + count for name in workers)
+
+    world.check(world.run(LIMIT, made), f"no worker is to wait for ever: {before}")
+
+
+def story(text: str) -> list[str]:
+    """What comes of a scenario."""
+    lines = [line for line in text.split("----")[0].splitlines() if line.strip()]
+    lines = [line for line in lines if not line.startswith("#")]
+    world = begun(lines[0])
+    for line in lines[1:]:
+        perform(world, line)
+    return world.trace
+
+
+@pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
+def test_a_scenario_comes_out_as_it_is_written(path: Path, request: pytest.FixtureRequest) -> None:
+    text = path.read_text()
+    found = "\n".join(story(text))
+    if request.config.getoption("--rewrite"):
+        path.write_text(f"{text.split('----')[0]}----\n{found}\n")
+    else:
+        assert text.split("----\n")[1] == f"{found}\n"
+
+
+POINTS = ("run", "variables", "gradient", "done")
+
+
+def faults_of(who: str) -> list[list[str]]:
+    """What may happen to a task, and how it ends."""
+    other = "worker1" if who.startswith("ps") else "ps0"
+    return [
+        [f"kill {who}", "wait 1", f"restart {who}"],
+        [f"stop {who}", "wait 3.7", f"continue {who}"],
+        [f"stop {who}", "wait 1", f"continue {who}"],
+        [f"stop {who}", "wait 5", f"kill {who}", f"restart {who}"],
+        [f"busy {who} 7"],
+        [f"cut {who} {other}", "wait 4", f"mend {who} {other}"],
+        [f"cut {who} {other}", "wait 0.7", f"mend {who} {other}"],
+    ]
+
+
+@pytest.mark.parametrize("mode", ["async", "sync"])
+@pytest.mark.parametrize("who", ["ps0", "worker0", "worker1"])
+def test_every_fault_at_every_point_of_a_step_is_survived(who: str, mode: str) -> None:
+    for point in POINTS:
+        for whose in ("worker0", "worker1"):
+            for first, *rest in faults_of(who):
+                world = begun(f"cluster ps=1 workers=2 {mode}")
+                make_steps(world, 2)
+                perform(world, f"at {whose} {point}: {first}")
+                world.run(2.0)
+                for line in rest:
+                    perform(world, line)
+                make_steps(world, 3)
+
+
+@pytest.mark.parametrize("mode", ["async", "sync"])
+def test_random_schedules_are_survived(mode: str) -> None:
+    for seed in range(1000):
+        chance = random.Random(seed)
+        world = World(1 if mode == "sync" else 2, 3, mode == "sync", seed)
+        try:
+            for _ in range(3):
+                befall(world, chance)
+            make_steps(world, 2)
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}: {error}") from None
+
+
+def befall(world: World, chance: random.Random) -> None:
+    """A fault happens to some task at some point of some worker's step; or does not."""
+    world.run(chance.uniform(0.1, 2.0))
+    first, *rest = chance.choice(faults_of(chance.choice(list(world.tasks))))
+    happened = []
+
+    def happen() -> None:
+        happened.append(first)
+        perform(world, first)
+
+    world.at(f"worker{chance.randrange(3)}", chance.choice(POINTS), happen)
+    world.run(0.6)
+    world.forget_faults()
+    if happened:
+        for line in rest:
+            perform(world, line)

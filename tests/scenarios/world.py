@@ -1,0 +1,572 @@
+"""A cluster in one thread, with a fake clock and a network that can be cut.
+
+Every decision is made by what a server uses: `Heartbeat`, `Membership`, `Doubt`, the `Mailbox` that
+drops what comes too late, the accumulator and the queue of synchronous rounds. What is here is what
+threads and sockets do around them: it delivers messages, lets time pass, and notes what happened.
+The same seed gives the same story.
+"""
+
+from __future__ import annotations
+
+import functools
+import heapq
+import itertools
+import math
+import random
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from millrace.core import errors
+from millrace.core.tensor_shape import TensorShape
+from millrace.protocol.accumulator import DenseAccumulatorState, Take
+from millrace.protocol.doubt import Doubt
+from millrace.protocol.heartbeat import Heartbeat, Instruction, Settings, was_paused
+from millrace.protocol.membership import Membership, Verdict
+from millrace.protocol.queue import Dequeue, Enqueue, FifoQueueState
+from millrace.runtime.mailbox import Mailbox
+
+SETTINGS = Settings()
+LATENCY = 0.01
+COMPUTE = 0.4
+PROBE_SECONDS = 0.2
+RETRY = 0.5
+#: The chief writes a checkpoint when the global step is a multiple of this.
+SAVE_STEPS = 3
+GONE = errors.UnavailableError(None, None, "gone")
+
+
+class Message(NamedTuple):
+    kind: str
+    step: int = 0
+    value: Any = None
+
+
+EOF = Message("EOF")
+
+
+class Link:
+    """A connection between two lives of tasks."""
+
+    def __init__(self, world: World, one: Task, other: Task) -> None:
+        self._world = world
+        self.ends = (one, other)
+        self.open = {one: True, other: True}
+        #: What is under way to each end.
+        self.wire: dict[Task, list[Message]] = {one: [], other: []}
+
+    def other(self, end: Task) -> Task:
+        return self.ends[1] if end is self.ends[0] else self.ends[0]
+
+    def send(self, sender: Task, message: Message) -> None:
+        if self.open[sender]:
+            self.wire[self.other(sender)].append(message)
+            self._world.after(LATENCY, self.pump)
+
+    def close(self, end: Task) -> None:
+        """Closes one end; what it sent and is still under way is taken back."""
+        if self.open[end]:
+            self.open[end] = False
+            self.wire[self.other(end)] = [EOF]
+            self._world.after(LATENCY, self.pump)
+
+    def pump(self) -> None:
+        """Hands over what is under way; while the network is cut, it stays under way."""
+        if self._world.is_cut(*self.ends):
+            return
+        for end in self.ends:
+            arrived, self.wire[end] = self.wire[end], []
+            if arrived and end.is_alive:
+                end.inbox.extend((self, message) for message in arrived)
+                end.wake()
+
+
+class Task:
+    """One life of a task."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self.world = world
+        self.name = name
+        self.life = next(world.numbers)
+        self.is_alive = True
+        self.is_stopped = False
+        #: The interpreter does nothing until then; connections are accepted.
+        self.busy_until = 0.0
+        #: Until then it may be given up although it is back: because of the time before.
+        self.away_until = 0.0
+        self.inbox: list[tuple[Link, Message]] = []
+        self.links: list[Link] = []
+        self._members = Membership()
+        self._heartbeats: dict[str, Heartbeat] = {}
+        self._doubt: Doubt[Link, Message] = Doubt()
+        self._awake_at = world.now
+        world.after(world.random.uniform(0, SETTINGS.interval), self._look)
+
+    @property
+    def is_running(self) -> bool:
+        return self.is_alive and not self.is_stopped and self.world.now >= self.busy_until
+
+    # -- What a server's threads do ----------------------------------------------------------
+
+    def wake(self) -> None:
+        while self.inbox and self.is_running:
+            link, message = self.inbox.pop(0)
+            self._check_pause()
+            if not link.open[self]:
+                continue
+            if message is EOF:
+                self._closed(link)
+                continue
+            peer = link.other(self).name
+            if peer in self._heartbeats:
+                self._heartbeats[peer].heard()
+            if message.kind == "PING":
+                link.send(self, Message("PONG", value=message.value))
+            elif message.kind == "PONG":
+                for kept in self._doubt.answered(link, message.value):
+                    self.on_message(link, kept)
+            elif not self._doubt.keeps(link, message, message.step, message.kind == "CANCEL"):
+                self.on_message(link, message)
+
+    def _check_pause(self) -> None:
+        if was_paused(self.world.now - self._awake_at, SETTINGS):
+            number = self._doubt.begin(self.links)
+            self._awake_at = self.world.now
+            for link in self.links:
+                link.send(self, Message("PING", value=number))
+
+    def _look(self) -> None:
+        if not self.is_alive:
+            return
+        self.world.after(SETTINGS.interval, self._look)
+        if not self.is_running:
+            return
+        self._check_pause()
+        self._awake_at = self.world.now
+        needed = self.needed()
+        self._heartbeats = {p: h for p, h in self._heartbeats.items() if p in needed}
+        for peer in sorted(needed):
+            links = [link for link in self.links if link.other(self).name == peer]
+            if links:
+                self._look_at(peer, links)
+
+    def _look_at(self, peer: str, links: list[Link]) -> None:
+        heartbeat = self._heartbeats.setdefault(peer, Heartbeat(SETTINGS, self.world.now))
+        for instruction in heartbeat.look(self.world.now):
+            if instruction is Instruction.PING:
+                links[0].send(self, Message("PING", value=0))
+            elif instruction is Instruction.PROBE:
+                reached = self.world.is_reachable(self, peer)
+                seconds = PROBE_SECONDS if reached else SETTINGS.silence / 2
+                self.world.after(seconds, functools.partial(heartbeat.probed, reached))
+            elif instruction is Instruction.LOSE:
+                self.world.say(f"{self.name} gives up {peer}")
+                self.world.check(
+                    not self.world.was_there(self, peer),
+                    f"{self.name} gave up {peer}, which was there",
+                )
+                self.lose(peer)
+
+    def lose(self, peer: str) -> None:
+        for link in [link for link in self.links if link.other(self).name == peer]:
+            link.close(self)
+            self._closed(link)
+
+    def _closed(self, link: Link) -> None:
+        if link in self.links:
+            link.close(self)
+            self.links.remove(link)
+            self._doubt.closed(link)
+            peer = link.other(self).name
+            self._members.lost(peer)
+            self.on_lost(peer)
+
+    def meet(self, other: Task) -> Verdict:
+        """Another task introduces itself; one that was replaced is refused."""
+        verdict = self._members.met(other.name, other.life)
+        if verdict is Verdict.RESTARTED:
+            for link in [each for each in self.links if each.other(self).name == other.name]:
+                self._closed(link)
+        return verdict
+
+    # -- What tasks do differently -----------------------------------------------------------
+
+    def needed(self) -> set[str]:
+        raise NotImplementedError
+
+    def on_message(self, link: Link, message: Message) -> None:
+        raise NotImplementedError
+
+    def on_lost(self, peer: str) -> None:
+        raise NotImplementedError
+
+
+class Ps(Task):
+    """Keeps the model, and applies gradients."""
+
+    def __init__(self, world: World, name: str) -> None:
+        super().__init__(world, name)
+        self.sessions: dict[int, str] = {}
+        self.running: dict[int, str] = {}
+        self.mailbox = Mailbox()
+        self.has_model = False
+        self.global_step = 0
+        self.accumulator = DenseAccumulatorState(name, TensorShape([]), False)
+        self.tokens = FifoQueueState(name, -1)
+        #: What a step waits for in the accumulator or in the queue.
+        self.waiting: dict[int, Take | Dequeue] = {}
+
+    def needed(self) -> set[str]:
+        return set(self.running.values())
+
+    def on_lost(self, peer: str) -> None:
+        for step in [s for s, worker in self.running.items() if worker == peer]:
+            self._end(step, GONE)
+        self.sessions = {s: worker for s, worker in self.sessions.items() if worker != peer}
+
+    def on_message(self, link: Link, message: Message) -> None:
+        step, worker = message.step, link.other(self).name
+        if message.kind == "GRADIENT":
+            self.mailbox.deliver(step, 0, [message.value], worker)
+        elif message.kind == "CANCEL":
+            self._end(step, errors.CancelledError(None, None, "cancelled"))
+        elif self.sessions.get(message.value) != worker:
+            link.send(self, Message("ABORTED", step))
+        elif message.kind == "RUN":
+            self.running[step] = worker
+            link.send(self, Message("VARIABLES", step, self.global_step))
+            wanted: Any = self.mailbox.take(step, 0, "a gradient")
+            if isinstance(wanted, list):
+                self._apply(link, step, wanted[0])
+            else:
+                wanted.add_callback(
+                    lambda d: None if d.failed else self._apply(link, step, d.result()[0])
+                )
+        elif message.kind == "CLOSE":
+            self.running[step] = worker
+            self._wait(step, link, self.accumulator, Take(self.world.workers))
+
+    def _apply(self, link: Link, step: int, local_step: int) -> None:
+        self.world.applied(self, step)
+        if not self.world.sync:
+            self.global_step += 1
+            self._done(link, step)
+            return
+        self._settle(self.accumulator.apply(np.array(1.0), local_step))
+        self._wait(step, link, self.tokens, Dequeue(1))
+
+    def _wait(self, step: int, link: Link, state: Any, attempt: Take | Dequeue) -> None:
+        attempt.waiter = (link, step)
+        self.waiting[step] = attempt
+        self._settle(state.submit(attempt))
+
+    def _settle(self, settled: list[Any]) -> None:
+        for attempt in settled:
+            if attempt.waiter is None:
+                continue
+            link, step = attempt.waiter
+            self.waiting.pop(step, None)
+            try:
+                value = attempt.result()
+            except errors.OpError:
+                continue
+            if isinstance(attempt, Take):
+                self.world.check(value >= self.world.workers, f"a round of {value} gradients")
+                self.global_step += 1
+                self.world.say(f"{self.name} is at step {self.global_step}")
+                self._done(link, step)
+                tokens = [(self.global_step,)] * self.world.workers
+                self._settle(self.tokens.submit(Enqueue(tokens)))
+            else:
+                self._done(link, step, value[0][0])
+
+    def _done(self, link: Link, step: int, value: int = 0) -> None:
+        self._end(step, None)
+        link.send(self, Message("DONE", step, value))
+
+    def _end(self, step: int, error: errors.OpError | None) -> None:
+        self.running.pop(step, None)
+        self.mailbox.end(step, error)
+        attempt = self.waiting.pop(step, None)
+        if attempt is not None:
+            state: Any = self.accumulator if isinstance(attempt, Take) else self.tokens
+            self._settle(state.cancel(attempt))
+
+    def restore(self, global_step: int) -> None:
+        """The chief puts the model back to a checkpoint."""
+        self.global_step, self.has_model = global_step, True
+        self.accumulator.set_global_step(global_step)
+
+    def new_tokens(self) -> None:
+        """What the chief does when it begins: as `SyncReplicasHook`."""
+        if len(self.tokens):
+            self.tokens.submit(Dequeue(len(self.tokens)))
+        tokens = [(self.global_step,)] * self.world.workers
+        self._settle(self.tokens.submit(Enqueue(tokens)))
+
+
+class Worker(Task):
+    """Runs steps one after the other; the chief also makes the model ready and closes rounds."""
+
+    def __init__(self, world: World, name: str) -> None:
+        super().__init__(world, name)
+        self.is_chief = name == "worker0"
+        self.session = 0
+        self.local_step = 0
+        self.completed = 0
+        #: Ps that have not sent variables, or answered; by step.
+        self.missing: dict[int, set[str]] = {}
+        self.closing = 0
+        self._lives: dict[str, int] = {}
+        self.begin()
+
+    def needed(self) -> set[str]:
+        return set().union(*self.missing.values()) if self.missing else set()
+
+    def begin(self) -> None:
+        """Makes a session, as soon as every ps can be reached and has a model."""
+        if not self.is_alive or self.session:
+            return
+        if not self.is_running or not self._open():
+            self.world.after(RETRY, self.begin)
+            return
+        for ps in self.world.all_ps():
+            ps.sessions[self.session] = self.name
+        self.world.say(f"{self.name} has a session")
+        self.local_step = self.world.all_ps()[0].global_step
+        self._run()
+        if self.is_chief and self.world.sync:
+            self._close_round()
+
+    def _open(self) -> bool:
+        everywhere = self.world.all_ps()
+        if not all(ps.is_running and not self.world.is_cut(self, ps) for ps in everywhere):
+            return False
+        lives = {ps.name: ps.life for ps in everywhere}
+        if self.is_chief and (lives != self._lives or not all(ps.has_model for ps in everywhere)):
+            for ps in everywhere:
+                ps.restore(self.world.checkpoint)
+            self.world.say(f"{self.name} restores step {self.world.checkpoint}")
+            self._lives = lives
+        if not all(ps.has_model for ps in everywhere):
+            return False
+        for ps in everywhere:
+            if not any(link.other(self) is ps for link in self.links):
+                link = Link(self.world, self, ps)
+                for end, other in ((self, ps), (ps, self)):
+                    self.world.check(
+                        end.meet(other) is not Verdict.REFUSED, f"{end.name} refused {other.name}"
+                    )
+                for end in (self, ps):
+                    end.links.append(link)
+        if self.is_chief and self.world.sync:
+            everywhere[0].new_tokens()
+        self.session = next(self.world.numbers)
+        return True
+
+    def _link(self, name: str) -> Link | None:
+        return next((link for link in self.links if link.other(self).name == name), None)
+
+    def _post(self, kind: str, step: int, value: Any = None) -> None:
+        for ps in self.world.all_ps():
+            link = self._link(ps.name)
+            if link is not None:
+                link.send(self, Message(kind, step, self.session if value is None else value))
+
+    def _run(self) -> None:
+        step = next(self.world.numbers)
+        self.missing[step] = {ps.name for ps in self.world.all_ps()}
+        self.world.reached(self, "run")
+        self._post("RUN", step)
+
+    def _close_round(self) -> None:
+        self.closing = next(self.world.numbers)
+        self.missing[self.closing] = {ps.name for ps in self.world.all_ps()}
+        self._post("CLOSE", self.closing)
+
+    def on_message(self, link: Link, message: Message) -> None:
+        missing = self.missing.get(message.step)
+        if missing is None:
+            return
+        if message.kind == "ABORTED":
+            self._fail("aborted")
+            return
+        missing.discard(link.other(self).name)
+        if message.kind == "VARIABLES" and not missing:
+            missing.update(ps.name for ps in self.world.all_ps())
+            self.world.reached(self, "variables")
+            self.world.after(COMPUTE, lambda: self._computed(message.step))
+        elif message.kind == "DONE" and not missing:
+            del self.missing[message.step]
+            if message.step == self.closing:
+                self._close_round()
+                return
+            self.completed += 1
+            self.local_step = message.value
+            self.world.reached(self, "done")
+            self._run()
+
+    def _computed(self, step: int) -> None:
+        if not self.is_alive or step not in self.missing:
+            return
+        if not self.is_running:
+            self.world.after(0.05, lambda: self._computed(step))
+            return
+        self.world.reached(self, "gradient")
+        self._post("GRADIENT", step, self.local_step)
+
+    def on_lost(self, peer: str) -> None:
+        self.world.failed.update((peer, step) for step in self.missing)
+        if self.session:
+            self._fail(f"lost {peer}")
+
+    def _fail(self, why: str) -> None:
+        """A step has failed: its session is given up, and a new one is made."""
+        self.world.say(f"{self.name}: a step fails, {why}")
+        for step in list(self.missing):
+            self._post("CANCEL", step)
+        self.missing.clear()
+        for ps in self.world.all_ps():
+            if ps.is_running and not self.world.is_cut(self, ps):
+                ps.sessions.pop(self.session, None)
+        self.session = 0
+        self.world.after(LATENCY, self.begin)
+
+
+class World:
+    """The cluster, the time and the faults."""
+
+    def __init__(self, ps: int, workers: int, sync: bool, seed: int = 0) -> None:
+        self.random = random.Random(seed)
+        self.now = 0.0
+        self.numbers = itertools.count(1)
+        self.sync = sync
+        self.workers = workers
+        self.trace: list[str] = []
+        #: Steps that failed because the worker gave a ps up, and that ps.
+        self.failed: set[tuple[str, int]] = set()
+        self.checkpoint = 0
+        self._applied: set[tuple[str, int]] = set()
+        self._cut: set[frozenset[str]] = set()
+        self._agenda: list[tuple[float, int, Callable[[], None]]] = []
+        self._at: dict[tuple[str, str], list[Callable[[], None]]] = {}
+        self.tasks: dict[str, Any] = {}
+        for i in range(ps):
+            self.tasks[f"ps{i}"] = Ps(self, f"ps{i}")
+        for i in range(workers):
+            self.tasks[f"worker{i}"] = Worker(self, f"worker{i}")
+
+    # -- Time --------------------------------------------------------------------------------
+
+    def after(self, seconds: float, call: Callable[[], None]) -> None:
+        heapq.heappush(self._agenda, (self.now + seconds, next(self.numbers), call))
+
+    def run(self, seconds: float, until: Callable[[], bool] = lambda: False) -> bool:
+        """Lets time pass; whether the condition came to hold."""
+        end = self.now + seconds
+        while self._agenda and self._agenda[0][0] <= end:
+            if until():
+                return True
+            self.now, _, call = heapq.heappop(self._agenda)
+            call()
+        self.now = end
+        return until()
+
+    # -- What tasks ask and tell -------------------------------------------------------------
+
+    def all_ps(self) -> list[Ps]:
+        return [task for task in self.tasks.values() if isinstance(task, Ps)]
+
+    def is_cut(self, one: Task, other: Task) -> bool:
+        return frozenset((one.name, other.name)) in self._cut
+
+    def is_reachable(self, one: Task, name: str) -> bool:
+        other = self.tasks[name]
+        return other.is_alive and not other.is_stopped and not self.is_cut(one, other)
+
+    def was_there(self, one: Task, name: str) -> bool:
+        """Whether a task that was given up was at its place all the time that it was silent."""
+        other = self.tasks[name]
+        return self.is_reachable(one, name) and self.now > other.away_until
+
+    def applied(self, ps: Ps, step: int) -> None:
+        self.check((ps.name, step) not in self._applied, f"{ps.name} applied step {step} twice")
+        self.check(
+            (ps.name, step) not in self.failed,
+            f"{ps.name} applied step {step}, whose worker had given it up",
+        )
+        self._applied.add((ps.name, step))
+        if ps.name == "ps0" and ps.global_step % SAVE_STEPS == 0:
+            self.checkpoint = ps.global_step
+
+    def check(self, holds: bool, what: str) -> None:
+        assert holds, "\n".join([*self.trace, f"{self.now:.2f} WRONG: {what}"])
+
+    def say(self, what: str) -> None:
+        self.trace.append(f"{self.now:6.2f} {what}")
+
+    def reached(self, worker: Worker, point: str) -> None:
+        for fault in self._at.pop((worker.name, point), []):
+            # The message of this point is sent, and then it happens.
+            self.after(LATENCY / 2, fault)
+
+    # -- Faults ------------------------------------------------------------------------------
+
+    def at(self, worker: str, point: str, fault: Callable[[], None]) -> None:
+        """Lets a fault happen when a worker next reaches a point of a step."""
+        self._at.setdefault((worker, point), []).append(fault)
+
+    def forget_faults(self) -> None:
+        """What has not happened yet does not."""
+        self._at.clear()
+        self.run(LATENCY)
+
+    def stop(self, name: str) -> None:
+        self.say(f"-- stop {name}")
+        self.tasks[name].is_stopped = True
+        self.tasks[name].away_until = math.inf
+
+    def resume(self, name: str) -> None:
+        self.say(f"-- continue {name}")
+        task = self.tasks[name]
+        task.is_stopped = False
+        task.away_until = self.now + 2 * SETTINGS.silence
+        task.wake()
+
+    def busy(self, name: str, seconds: float) -> None:
+        self.say(f"-- busy {name}")
+        task = self.tasks[name]
+        task.busy_until = self.now + seconds
+        self.after(seconds, task.wake)
+
+    def kill(self, name: str) -> None:
+        self.say(f"-- kill {name}")
+        task = self.tasks[name]
+        task.is_alive = False
+        for link in list(task.links):
+            link.close(task)
+
+    def restart(self, name: str) -> None:
+        self.say(f"-- restart {name}")
+        old = self.tasks[name]
+        self.tasks[name] = type(old)(self, name)
+        self.tasks[name].completed = getattr(old, "completed", 0)
+
+    def cut(self, one: str, other: str) -> None:
+        self.say(f"-- cut {one} {other}")
+        self._cut.add(frozenset((one, other)))
+        for name in (one, other):
+            self.tasks[name].away_until = math.inf
+
+    def mend(self, one: str, other: str) -> None:
+        self.say(f"-- mend {one} {other}")
+        self._cut.discard(frozenset((one, other)))
+        for task in (self.tasks[one], self.tasks[other]):
+            if not task.is_stopped:
+                task.away_until = self.now + 2 * SETTINGS.silence
+            for link in list(task.links):
+                link.pump()
+        # Ends that were closed while the network was cut are told now.
+        for link in {link for task in self.tasks.values() for link in task.links}:
+            link.pump()
