@@ -12,6 +12,7 @@ from millrace import (
     distribute,
     dtypes,
     errors,
+    estimator,
     examples,
     flags,
     gfile,

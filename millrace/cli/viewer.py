@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from millrace.cli.task_process import LAUNCHER
-from millrace.summary.writer import FOLDERS_NOTED_IN
+from millrace.data.event_file import FOLDERS_NOTED_IN
 
 _NOTES = "event-folders.txt"
 _GRACE_SECONDS = 5.0

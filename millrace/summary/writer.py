@@ -1,14 +1,11 @@
-"""Event files: what TensorBoard reads.
+"""Writers of what TensorBoard reads: summaries, graphs and run metadata, as events.
 
-A file is a sequence of Event messages in TFRecord framing. Writing is done in the caller's
-thread, under a lock; it reaches the disk with `flush`, every `flush_secs`, and at `close`.
+A writer puts them into an event file of this process, or of the task of a session.
 """
 
 from __future__ import annotations
 
-import itertools
 import os
-import socket
 import threading
 import time
 import warnings
@@ -18,20 +15,16 @@ from typing import Any
 from tensorboard.compat.proto import event_pb2, summary_pb2
 
 from millrace.core.config import GraphDef, MetaGraphDef
-from millrace.data.tfrecord import TFRecordWriter, tf_record_iterator
+from millrace.data.event_file import EventFile
+from millrace.data.tfrecord import tf_record_iterator
 from millrace.graph import meta_graph
 from millrace.graph.defaults import get_default_graph
 from millrace.graph.graph import Graph
-from millrace.platform import gfile
-
-#: Names a file in which each folder of event files is noted: so a launcher finds them.
-FOLDERS_NOTED_IN = "MILLRACE_EVENT_FOLDERS"
+from millrace.summary.session_events import SessionEvents
 
 
 class FileWriter:
     """Writes summaries, graphs and run metadata for TensorBoard."""
-
-    _count = itertools.count()
 
     def __init__(
         self,
@@ -52,40 +45,25 @@ class FileWriter:
           flush_secs: Seconds after which they are flushed at the latest.
           graph_def: A GraphDef to write at once (deprecated).
           filename_suffix: Added to the file's name.
-          session: Accepted for compatibility.
+          session: Writes through ops of the default graph, in the session's task, where the
+            folder is then; else this process writes.
         """
         self._logdir = os.fspath(logdir)
-        self._suffix = filename_suffix or ""
-        self._max_queue = max_queue
-        self._flush_secs = flush_secs
         self._lock = threading.Lock()
-        self._writer: TFRecordWriter | None = None
-        self._pending = 0
-        self._flushed_at = time.monotonic()
         self._closed = False
         #: Tags whose metadata were written: once is enough.
         self._seen_tags: set[str] = set()
-        if not gfile.Exists(self._logdir):
-            gfile.MakeDirs(self._logdir)
-        self._open()
+        self._events: EventFile | SessionEvents
+        if session is None:
+            self._events = EventFile(self._logdir, max_queue, flush_secs, filename_suffix or "")
+        else:
+            self._events = SessionEvents(
+                session, self._logdir, max_queue, flush_secs, filename_suffix
+            )
         if graph is not None or graph_def is not None:
             self.add_graph(graph=graph, graph_def=graph_def)
             message = graph.as_graph_def(add_shapes=True) if isinstance(graph, Graph) else graph_def
             self.add_meta_graph(meta_graph.create_meta_graph_def(graph_def=message or graph))
-
-    def _open(self) -> None:
-        name = (
-            f"events.out.tfevents.{int(time.time()):010d}.{socket.gethostname()}."
-            f"{os.getpid()}.{next(self._count)}{self._suffix}"
-        )
-        self._writer = TFRecordWriter(os.path.join(self._logdir, name))
-        first = event_pb2.Event(wall_time=time.time(), file_version="brain.Event:2")
-        self._writer.write(first.SerializeToString())
-        self._writer.flush()
-        if notes := os.environ.get(FOLDERS_NOTED_IN):
-            local = "://" not in self._logdir
-            with open(notes, "a") as file:
-                print(os.path.abspath(self._logdir) if local else self._logdir, file=file)
 
     def __enter__(self) -> FileWriter:
         return self
@@ -176,12 +154,7 @@ class FileWriter:
                     stacklevel=3,
                 )
                 return
-            assert self._writer is not None
-            self._writer.write(event.SerializeToString())
-            self._pending += 1
-            now = time.monotonic()
-            if self._pending >= self._max_queue or now - self._flushed_at >= self._flush_secs:
-                self._flush(now)
+            self._events.add(event.SerializeToString())
 
     def _add(self, event: Any, global_step: int | None) -> None:
         event.wall_time = time.time()
@@ -189,30 +162,24 @@ class FileWriter:
             event.step = int(global_step)
         self.add_event(event)
 
-    def _flush(self, now: float) -> None:
-        assert self._writer is not None
-        self._writer.flush()
-        self._pending, self._flushed_at = 0, now
-
     def flush(self) -> None:
         """Brings everything to the disk."""
         with self._lock:
             if not self._closed:
-                self._flush(time.monotonic())
+                self._events.flush()
 
     def close(self) -> None:
         """Flushes and closes the file; later events are dropped until `reopen`."""
         with self._lock:
             if not self._closed:
-                assert self._writer is not None
-                self._writer.close()
+                self._events.close()
                 self._closed = True
 
     def reopen(self) -> None:
         """Goes on in a new file after `close`."""
         with self._lock:
             if self._closed:
-                self._open()
+                self._events.reopen()
                 self._closed = False
 
 
