@@ -7,15 +7,19 @@ may be written with a unit (`512M`, `16G`); `none` lifts a limit.
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import os
 import re
+import resource
 from pathlib import Path
 
 from millrace.core import errors
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
+#: Connections, files of checkpoints and data: more than the usual 1,024.
+_FILES = 65536
 _CGROUP_LIMITS = (
     "/sys/fs/cgroup/memory.max",
     "/sys/fs/cgroup/memory/memory.limit_in_bytes",
@@ -78,6 +82,7 @@ class Limit:
         )
 
 
+@functools.cache
 def _machine_memory() -> float:
     """The memory that this process may use: the machine's, or its container's."""
     found = math.inf
@@ -87,6 +92,15 @@ def _machine_memory() -> float:
         with contextlib.suppress(OSError, ValueError):
             found = min(found, float(Path(name).read_text()))
     return found
+
+
+def allow_many_files() -> None:
+    """Lets this process have as many connections as the system lets it, if that was not so."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _FILES if hard == resource.RLIM_INFINITY else min(hard, _FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 MESSAGE_BYTES = Limit(

@@ -9,6 +9,7 @@ are. No message can make a receiver run code: there is no pickle here.
 from __future__ import annotations
 
 import enum
+import functools
 import math
 import struct
 from collections.abc import Callable
@@ -18,6 +19,7 @@ import numpy as np
 
 from millrace.core import dtypes, errors
 from millrace.core.dead import DEAD
+from millrace.platform import limits
 
 ALIGNMENT = 64
 _PREFIX = struct.Struct("<4sB?2xIIQQ")
@@ -28,8 +30,12 @@ _TENSOR = struct.Struct("<BBB")
 _PLACE = struct.Struct("<II")
 #: A header that claims to be longer than this is not one.
 _MAX_HEADER = 64 << 20
-#: A message must not be larger: it would be a mistake, or an attack.
-MAX_BLOCK_BYTES = 1 << 40
+
+
+@functools.cache
+def max_block_bytes() -> float:
+    """A message must not be larger: it would be a mistake, or an attack."""
+    return limits.MESSAGE_BYTES.value
 
 
 class Kind(enum.IntEnum):
@@ -91,6 +97,7 @@ def encode(message: Message, place: Place | None = None) -> list[Any]:
 
     Raises:
       InvalidArgumentError: A tensor of the message has no value outside its process.
+      ResourceExhaustedError: The message is larger than messages may be.
     """
     parts: list[bytes] = [struct.pack("<qI", message.key, len(message.text)), message.text]
     block: list[Any] = []
@@ -119,6 +126,8 @@ def encode(message: Message, place: Place | None = None) -> list[Any]:
         if len(data):
             block.append(data)
             size += len(data)
+    if size > max_block_bytes():
+        raise limits.MESSAGE_BYTES.error(size, "Bytes of a message to another task")
     placed = place(block, size) if place is not None else None
     if placed is not None:
         parts.append(_PLACE.pack(*placed))
@@ -188,8 +197,11 @@ class Prefix:
         self.step = step
         if header_bytes > _MAX_HEADER:
             raise ValueError(f"A header of {header_bytes} bytes is too long.")
-        if block_bytes > MAX_BLOCK_BYTES:
-            raise ValueError(f"A message of {block_bytes} bytes is too large.")
+        if block_bytes > max_block_bytes():
+            raise ValueError(
+                f"A message of {block_bytes} bytes is too large "
+                f"({limits.MESSAGE_BYTES.variable} is {max_block_bytes():.0f} here)."
+            )
 
 
 def place_of(header: Any) -> tuple[int, int]:

@@ -6,8 +6,11 @@ server does not accept a certificate. It would then be waited for as if it were 
 
 from __future__ import annotations
 
+import datetime
 import socket
 import ssl
+
+from cryptography import x509
 
 from millrace.rpc.security import TLS_CA, TLS_CERTIFICATE, TLS_KEY, Security
 
@@ -37,8 +40,13 @@ def _with_tls(raw: socket.socket, host: str, security: Security) -> str | None:
     context.set_alpn_protocols(["h2"])
     try:
         with context.wrap_socket(raw, server_hostname=host) as tls:
-            # It judges our certificate after our side of the handshake is done.
-            tls.recv(1)
+            # It judges our certificate after our side of the handshake is done, and may say
+            # nothing when it does not like it.
+            if tls.recv(1):
+                return None
+            return _own_fault(security)
+    except ConnectionError:
+        return _own_fault(security)
     except ssl.SSLCertVerificationError as error:
         return (
             f"shows a certificate that this side does not accept: {error.verify_message}. It must "
@@ -47,10 +55,7 @@ def _with_tls(raw: socket.socket, host: str, security: Security) -> str | None:
     except ssl.SSLError as error:
         reason = error.reason or ""
         if "ALERT" in reason:
-            return (
-                f"does not accept this side's certificate: {_words(reason)}. The file that "
-                f"{TLS_CERTIFICATE} names must be valid now and be signed by its authority."
-            )
+            return _own_fault(security)
         if reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG"):
             return (
                 f"does not speak TLS, but this side is told to ({TLS_CA}, {TLS_CERTIFICATE}, "
@@ -59,8 +64,20 @@ def _with_tls(raw: socket.socket, host: str, security: Security) -> str | None:
     return None
 
 
-def _words(reason: str) -> str:
-    return reason.lower().replace("_", " ")
+def _own_fault(security: Security) -> str:
+    certificate = x509.load_pem_x509_certificate(security.certificate)
+    now = datetime.datetime.now(datetime.UTC)
+    start, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    if now > end:
+        reason = f"the certificate expired at {end:%Y-%m-%d %H:%M} UTC"
+    elif now < start:
+        reason = f"the certificate is valid from {start:%Y-%m-%d %H:%M} UTC on"
+    else:
+        reason = f"it was signed by {certificate.issuer.rfc4514_string()!r}"
+    return (
+        f"does not accept this side's certificate, perhaps because {reason}. The file that "
+        f"{TLS_CERTIFICATE} names must be valid now and be signed by an authority of the server's."
+    )
 
 
 def _without_tls(raw: socket.socket, host: str, security: Security) -> str | None:

@@ -237,6 +237,7 @@ class RpcServer:
 
     def start(self) -> None:
         """Begins to serve."""
+        limits.allow_many_files()
         self._server.start()
 
     def stop(self, grace: float = 0.0) -> None:
@@ -525,7 +526,6 @@ class Connection:
             except grpc.FutureTimeoutError:
                 self._check_not_refused()
                 ready.result(max(0.0, timeout - _SOON))
-            self._is_known = True
         except grpc.FutureTimeoutError:
             self._check_not_refused()
             raise errors.DeadlineExceededError(

@@ -26,7 +26,7 @@ from millrace.passes.function_body import (
 )
 from millrace.passes.node import Edge, Node, is_variable_edge, names_variable, variable_of
 from millrace.passes.schedule import SHAPE_QUERIES, static_positions
-from millrace.runtime import guarded_writes
+from millrace.runtime import guarded_writes, memory
 from millrace.runtime.kernel_call import (
     Services,
     StoredState,
@@ -236,6 +236,8 @@ class CompiledStage:
         self._compiled_for: set[Any] = set()
         self._is_interpreted = False
         self._slots: tuple[int, _Slots] | None = None
+        #: Where the latest run has its variables; for a program that is being made.
+        self._resources: ResourceStore | None = None
 
     def run(self, inputs: list[Any], step: Any) -> list[Any]:
         """Runs the stage.
@@ -267,6 +269,7 @@ class CompiledStage:
         dynamic = [inputs[i] for i in self._dynamic]
         counters = step.random_counters(self.random_nodes) if self.random_nodes else ()
         slots = self._variable_slots(step.resources)
+        self._resources = step.resources
         step.xla_calls += 1
         outcome: _Outcome | None = None
         for slot in slots.locked:
@@ -291,6 +294,11 @@ class CompiledStage:
                     slot.value = value
         except NotCompilable:
             self._is_interpreted = True
+        except RuntimeError as error:
+            found = memory.out_of_memory(error, self.nodes)
+            if found is None:
+                raise
+            raise found from None
         finally:
             for slot in reversed(slots.locked):
                 slot.lock.release()
@@ -408,6 +416,8 @@ class CompiledStage:
                 always = jnp.asarray(True)
                 stored = jnp.stack([stores.get(v, always) for v in self._written])
             stacked = jnp.stack(oks) if oks else None
+            # What is donated is written in place.
+            memory.check_held(_bytes([*outputs, *written]) - _bytes(donated), self._resources)
             notes = _Notes(checks, aliases, moves)
             return _Outcome(outputs, written, stored, stacked, details, notes)
 
@@ -459,6 +469,10 @@ def _raise_failed_checks(oks: np.ndarray, details: list[Any], checks: list[_Chec
         if not ok:
             message = check.message(*values) if callable(check.message) else check.message
             raise op_error(check.node, errors.InvalidArgumentError(None, None, message))
+
+
+def _bytes(values: list[Any]) -> int:
+    return sum(value.size * value.dtype.itemsize for value in jax.tree.leaves(values))
 
 
 def _static_edges(nodes: list[Node]) -> set[Edge]:

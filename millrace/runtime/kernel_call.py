@@ -27,6 +27,7 @@ from millrace.passes.node import (
     names_variable,
     variable_of,
 )
+from millrace.runtime import memory
 from millrace.runtime.resources import ResourceStore, VariableSlot
 
 
@@ -306,14 +307,16 @@ class _Form:
       inputs: For each input: how to get it, its edge, and what that way needs.
       input_places: Where each argument stands among the inputs; also `output_places`.
       keywords: The attributes that the kernel takes.
+      deciding: Positions of inputs whose numbers may decide how large an output is.
       output_types: For each output the NumPy type, or None for objects.
     """
 
-    __slots__ = ("input_places", "inputs", "keywords", "output_places", "output_types")
+    __slots__ = ("deciding", "input_places", "inputs", "keywords", "output_places", "output_types")
 
     def __init__(self, node: Node) -> None:
         definition = node.definition
         self.inputs = _input_ways(node)
+        self.deciding = memory.deciding_inputs(node)
         self.input_places = definition.signature.input_slices(node.attrs)
         self.output_places = definition.signature.output_slices(node.attrs)
         self.keywords = {name: node.attrs[name] for name in definition.kernel_attrs}
@@ -428,6 +431,8 @@ def call(node: Node, inputs: list[Any], services: Services) -> list[Any]:
         keywords[special] = services.special(special, node, on_host)
     arguments = [inputs[place] for place in form.input_places]
     try:
+        if on_host or not services.traced:
+            memory.check_before(node, inputs, form.deciding)
         if on_host and definition.runs_on_numpy:
             with np.errstate(all="ignore"):
                 result = definition.kernel(*arguments, **keywords)
@@ -439,7 +444,15 @@ def call(node: Node, inputs: list[Any], services: Services) -> list[Any]:
         found = op_error(node, error)
         # What a kernel says on purpose needs no trace of its insides; a surprise does.
         raise found from (error if isinstance(found, errors.InternalError) else None)
-    return result if definition.kind == "blocking" else flatten_outputs(node, result)
+    if definition.kind == "blocking":
+        return result  # type: ignore[no-any-return]
+    outputs = flatten_outputs(node, result)
+    if services.traced and not on_host:
+        try:
+            memory.check_after(node, outputs)
+        except errors.ResourceExhaustedError as error:
+            raise op_error(node, error) from None
+    return outputs
 
 
 def flatten_outputs(node: Node, result: Any) -> list[Any]:

@@ -6,15 +6,19 @@ not run Python of this process, nor make it plan a graph without end.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from millrace.core import errors
+from millrace.core import dtypes, errors
+from millrace.core.tensor_proto import make_ndarray
 from millrace.passes.function_body import bodies_of
 from millrace.passes.node import Node
 from millrace.platform import limits
 
+#: A tensor with fewer elements is not looked at: it fits.
+_SMALL_TENSOR = 1 << 20
 #: Ops that call a function of the process that runs them.
 PYTHON_OPS = frozenset({"PyFunc", "PyFuncStateless", "EagerPyFunc"})
 
@@ -56,6 +60,9 @@ class GraphSize:
         size = self._bytes + graph_def.ByteSize()
         limits.GRAPH_NODES.check(nodes, "Nodes of the session's graph")
         limits.GRAPH_BYTES.check(size, "Bytes of the session's graph")
+        for node in graph_def.node:
+            if node.op == "Const":
+                check_tensor(node.attr["value"].tensor, f"{node.name} (Const)")
         self._nodes, self._bytes = nodes, size
 
 
@@ -87,3 +94,26 @@ class SessionQuota:
         """A machine's client has one more."""
         with self._lock:
             self._hosts[handle] = host
+
+
+def read_tensor(proto: Any) -> Any:
+    """The value of a tensor that a client sent.
+
+    Raises:
+      ResourceExhaustedError: It is a few bytes that stand for more memory than the task has.
+    """
+    check_tensor(proto, "A tensor that is fed")
+    return make_ndarray(proto)
+
+
+def check_tensor(proto: Any, what: str) -> None:
+    """Checks that a TensorProto's value can fit: one number may stand for any shape.
+
+    Raises:
+      ResourceExhaustedError: It cannot.
+    """
+    count = math.prod(dim.size for dim in proto.tensor_shape.dim)
+    if count > _SMALL_TENSOR:
+        limits.MEMORY_BYTES.check(
+            count * dtypes.as_dtype(proto.dtype).size, f"Bytes of memory for {what}"
+        )

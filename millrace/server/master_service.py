@@ -10,7 +10,7 @@ from typing import Any
 
 from millrace.core import errors
 from millrace.core.config import ConfigProto, RunMetadata
-from millrace.core.tensor_proto import make_ndarray, make_tensor_proto
+from millrace.core.tensor_proto import make_tensor_proto
 from millrace.graph.graph import Graph
 from millrace.graph.import_graph_def import extend_graph, forget_origins
 from millrace.graph.operation import Operation
@@ -19,7 +19,7 @@ from millrace.platform.file_access import FileAccess
 from millrace.rpc import messages
 from millrace.rpc.service import caller
 from millrace.server.distributed_step import PreparedStep
-from millrace.server.guest import GraphSize, SessionQuota
+from millrace.server.guest import GraphSize, SessionQuota, read_tensor
 from millrace.server.master import Master, MasterSession
 
 _MAX_CACHED_RUNS = 1024
@@ -118,7 +118,7 @@ class _ServedSession:
             request.fetch, request.target, [item.name for item in request.feed]
         )
         values = {
-            tensor: make_ndarray(item.tensor)
+            tensor: read_tensor(item.tensor)
             for tensor, item in zip(feeds, request.feed, strict=True)
         }
         results = self.session.partial_run(run, fetches, targets, values)
@@ -209,7 +209,7 @@ class MasterService:
                 prepared = served.prepared(
                     request.fetch, request.target, [item.name for item in request.feed]
                 )
-                feeds = [make_ndarray(item.tensor) for item in request.feed]
+                feeds = [read_tensor(item.tensor) for item in request.feed]
                 metadata = RunMetadata()
                 values = served.session.run(prepared, feeds, request.options, metadata)
                 if metadata.ByteSize():
@@ -259,7 +259,7 @@ class MasterService:
         """Runs a prepared step."""
         served = self._session(request.session_handle)
         prepared, options = served.callable(request.handle)
-        feeds = [make_ndarray(tensor) for tensor in request.feed]
+        feeds = [read_tensor(tensor) for tensor in request.feed]
         if len(feeds) != len(options.feed):
             raise errors.InvalidArgumentError(
                 None, None, f"The callable takes {len(options.feed)} values, got {len(feeds)}."

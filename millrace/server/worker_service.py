@@ -13,7 +13,7 @@ from typing import Any
 from millrace.core import errors
 from millrace.core.cluster_spec import ClusterSpec
 from millrace.core.config import RunMetadata
-from millrace.core.tensor_proto import make_ndarray, make_tensor_proto
+from millrace.core.tensor_proto import make_tensor_proto
 from millrace.passes.program_def import from_graph_def
 from millrace.platform.file_access import FileAccess
 from millrace.rpc import messages
@@ -22,7 +22,7 @@ from millrace.runtime.deferred import Deferred
 from millrace.runtime.plan import host_value
 from millrace.runtime.step import Step
 from millrace.runtime.step_stats import fill_metadata
-from millrace.server.guest import GraphSize, SessionQuota
+from millrace.server.guest import GraphSize, SessionQuota, read_tensor
 from millrace.server.master import filtered_tasks
 from millrace.server.worker import Worker
 
@@ -93,7 +93,7 @@ class WorkerService:
             finished.set()
 
         on_abandoned(lambda: self._worker.cancel_if_running(request.step_id))
-        feeds = [make_ndarray(item.tensor) for item in request.send]
+        feeds = [read_tensor(item.tensor) for item in request.send]
         trace = request.exec_opts.record_timeline
         self._worker.run(_number(request.graph_handle), request.step_id, "", feeds, trace, on_done)
         finished.wait()

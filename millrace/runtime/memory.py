@@ -1,0 +1,148 @@
+"""Asking before taking: an op whose output cannot fit into the task's memory is refused.
+
+The system may promise memory that it does not have, and end the process when it is used: so the
+size of an output is worked out before its kernel runs. That costs, so a quick look at the inputs
+comes first: an output is larger than the product of its inputs' sizes only where the inputs'
+values say so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from millrace.core import errors
+from millrace.core.tensor_shape import TensorShape
+from millrace.graph.graph import Graph
+from millrace.ops.xla import jax
+from millrace.passes.node import Node
+from millrace.passes.schedule import static_positions
+from millrace.platform import limits
+from millrace.runtime.resources import ResourceStore, VariableSlot
+
+#: No element of a tensor is larger.
+_ELEMENT_BYTES = 16
+#: Inputs with more elements are not taken for numbers that decide a shape.
+_MAX_NUMBERS = 64
+
+
+def deciding_inputs(node: Node) -> tuple[int, ...]:
+    """Positions of inputs whose numbers may decide how large an output is."""
+    if node.definition.kind == "pure":
+        return tuple(sorted(static_positions(node)))
+    return tuple(i for i, edge in enumerate(node.inputs) if not edge.dtype._is_ref_dtype)
+
+
+def check_before(node: Node, inputs: Sequence[Any], deciding: Iterable[int]) -> None:
+    """Checks that an op's outputs can fit, before its kernel runs on these inputs.
+
+    Raises:
+      ResourceExhaustedError: They cannot.
+    """
+    most = limits.MEMORY_BYTES.value
+    if _bound(inputs, deciding, node.definition.kind == "pure") * _ELEMENT_BYTES <= most:
+        return
+    for shape, dtype in zip(_shapes(node, inputs), node.output_types, strict=False):
+        count = shape.num_elements()
+        if count is not None:
+            check_size(count, dtype.base_dtype, shape.as_list())
+
+
+def check_after(node: Node, outputs: Sequence[Any]) -> None:
+    """Checks that outputs of which only the shapes are there yet can fit.
+
+    Raises:
+      ResourceExhaustedError: They cannot.
+    """
+    for value, dtype in zip(outputs, node.output_types, strict=False):
+        shape = getattr(value, "shape", None)
+        if isinstance(shape, tuple):
+            check_size(math.prod(shape), dtype.base_dtype, list(shape))
+
+
+def check_size(count: int, dtype: Any, shape: list[Any]) -> None:
+    """Checks that a tensor can fit.
+
+    Raises:
+      ResourceExhaustedError: It cannot.
+    """
+    is_object = dtype.name in ("string", "resource", "variant")
+    size = count * (8 if is_object else np.dtype(dtype.as_numpy_dtype).itemsize)
+    if size > limits.MEMORY_BYTES.value:
+        text = str(shape).replace(" ", "")
+        raise limits.MEMORY_BYTES.error(
+            size, f"OOM when allocating tensor with shape{text} and type {dtype.name}, in bytes"
+        )
+
+
+def check_held(new: int, resources: ResourceStore | None) -> None:
+    """Checks that a program's results fit beside the variables that there are.
+
+    Raises:
+      ResourceExhaustedError: They do not.
+    """
+    if new <= 0 or new * 4 < limits.MEMORY_BYTES.value:
+        return  # The system's own limit is near enough.
+    held = 0
+    for _, _, slot in resources.all_of(VariableSlot) if resources is not None else ():
+        held += int(getattr(slot.value, "nbytes", 0))
+    limits.MEMORY_BYTES.check(
+        held + new, f"Bytes of the variables of this task ({held:,}) and of new values ({new:,})"
+    )
+
+
+def out_of_memory(error: BaseException, nodes: Sequence[Node]) -> errors.OpError | None:
+    """XLA's complaint about memory as TensorFlow's error, or None if it is another one."""
+    text = str(error)
+    if "RESOURCE_EXHAUSTED" not in text:
+        return None
+    names = ", ".join(f"{node.name} ({node.type})" for node in nodes[-3:])
+    return errors.ResourceExhaustedError(
+        None, None, f"OOM in a program of {len(nodes)} ops that ends with {names}: {text}"
+    )
+
+
+def _bound(inputs: Sequence[Any], deciding: Iterable[int], pure: bool) -> float:
+    """More elements than any output has, unless the op is unlike all others."""
+    bound = 1.0
+    for value in inputs:
+        size = getattr(value, "size", 1)
+        if size > 1:
+            bound *= size
+    for i in deciding:
+        value = inputs[i]
+        if isinstance(value, jax.core.Tracer) or not hasattr(value, "dtype"):
+            continue
+        kind = value.dtype.kind
+        if kind not in "iuf" or value.size > (_MAX_NUMBERS if pure else 1):
+            continue
+        for number in np.asarray(value).ravel().tolist():
+            number = abs(number)
+            if kind == "f" and 0 < number < 1:
+                number = 1 / number  # the step of a range
+            if number > 1:
+                bound *= number
+    return bound
+
+
+def _shapes(node: Node, inputs: Sequence[Any]) -> list[TensorShape]:
+    """The outputs' shapes by the op's own rule; none where it cannot tell."""
+    graph = Graph()
+    try:
+        tensors = []
+        for value, edge in zip(inputs, node.inputs, strict=True):
+            dtype = edge.dtype.base_dtype
+            if isinstance(value, np.ndarray | np.generic) and value.size <= _MAX_NUMBERS:
+                attrs = {"value": np.asarray(value), "dtype": dtype}
+                tensors.append(graph.create_op("Const", [], [dtype], attrs=attrs).outputs[0])
+            else:
+                attrs = {"shape": TensorShape(list(value.shape)), "dtype": dtype}
+                tensors.append(graph.create_op("Placeholder", [], [dtype], attrs=attrs).outputs[0])
+        types = [dtype.base_dtype for dtype in node.output_types]
+        made = graph.create_op(node.type, tensors, types, attrs=dict(node.attrs))
+    except Exception:
+        return []  # The kernel will say what is wrong.
+    return [tensor.shape for tensor in made.outputs]

@@ -1,0 +1,80 @@
+"""`millrace launch` with certificates of the job's own, and what is left of them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+TRAINER = """
+import json, os, stat, sys
+import tensorflow as tf
+
+place = json.loads(os.environ["TF_CONFIG"])
+job, index = place["task"]["type"], place["task"]["index"]
+key = os.environ["MILLRACE_TLS_KEY"]
+folder = os.path.dirname(key)
+assert stat.S_IMODE(os.stat(folder).st_mode) == 0o700, oct(os.stat(folder).st_mode)
+assert stat.S_IMODE(os.stat(key).st_mode) == 0o600
+print("keys in", folder)
+server = tf.train.Server(place["cluster"], job, index)
+if job == "ps":
+    server.join()
+    sys.exit()
+with tf.device(tf.train.replica_device_setter(cluster=tf.train.ClusterSpec(place["cluster"]))):
+    weight = tf.get_variable("weight", [1000], initializer=tf.zeros_initializer())
+    step = tf.train.get_or_create_global_step()
+    loss = tf.reduce_sum(tf.square(weight - 1.0))
+    train = tf.train.GradientDescentOptimizer(0.1).minimize(loss, global_step=step)
+hooks = [tf.train.StopAtStepHook(last_step=40)]
+with tf.train.MonitoredTrainingSession(server.target, index == 0, hooks=hooks) as session:
+    while not session.should_stop():
+        last, _ = session.run([loss, train])
+print("loss", last)
+if index == 0:
+    os.environ.pop("MILLRACE_TLS_CA"), os.environ.pop("MILLRACE_TLS_CERTIFICATE")
+    os.environ.pop("MILLRACE_TLS_KEY")
+    try:
+        tf.Session("grpc://" + place["cluster"]["ps"][0])
+    except tf.errors.UnauthenticatedError as error:
+        print("a stranger is told:", error.message)
+"""
+
+
+def test_a_job_with_certificates_of_its_own_trains_and_leaves_none(tmp_path: Path) -> None:
+    (tmp_path / "trainer.py").write_text(TRAINER)
+    command = ["launch", "--tls", "--ps", "1", "--workers", "2", "--logs", "logs", "trainer.py"]
+    done = subprocess.run(
+        [sys.executable, "-m", "millrace", *command],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    logs = {path.stem: path.read_text() for path in (tmp_path / "logs").glob("*.log")}
+    assert "a stranger is told: The server at localhost:" in logs["worker-0"], logs
+    lines = [line for log in logs.values() for line in log.splitlines()]
+    folders = {line.removeprefix("keys in ") for line in lines if line.startswith("keys in ")}
+    assert len(folders) == 1 and not Path(folders.pop()).exists()
+    losses = [float(line.removeprefix("loss ")) for line in lines if line.startswith("loss ")]
+    assert len(losses) == 2 and max(losses) < 10
+    assert not any("PRIVATE KEY" in line for line in lines)
+
+
+def test_commands_for_several_machines_come_with_certificates(tmp_path: Path) -> None:
+    (tmp_path / "trainer.py").write_text(TRAINER)
+
+    def launch(*options: str) -> str:
+        command = [sys.executable, "-m", "millrace", "launch", "--hosts", "a,b", *options]
+        done = subprocess.run(
+            [*command, "trainer.py"], cwd=tmp_path, capture_output=True, text=True, timeout=240
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    assert "will not start without a door" in launch()
+    told = launch("--tls", "--certificates", "keys")
+    assert "MILLRACE_TLS_KEY=keys/ps-0.key" in told
+    made = {path.name for path in (tmp_path / "keys").iterdir()}
+    assert {"authority.pem", "ps-0.pem", "worker-1.key", "client.pem", "client.key"} <= made
