@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import shutil
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 import millrace as tf
 from millrace.platform import filesystems
 from millrace.platform.filesystems import LocalFiles
+from millrace.training.fence import CheckpointGuard, Term
 
 #: What a save does to the disk; each may be the last thing that a process does.
 CHANGES = frozenset(
@@ -174,6 +176,38 @@ def test_a_save_that_is_killed_leaves_the_one_before_it(
         model.set(4)
         model.saver.save(model.sess, str(folder / "m"), global_step=4, write_meta_graph=False)
         assert model.newest(folder) == 4
+    assert len(outcomes) > 15 and outcomes[-1] is None and outcomes[0] is not None
+    assert found == sorted(found) and set(found) == {2.0, 3.0}
+
+
+def test_an_elected_chiefs_save_that_is_killed_leaves_the_one_before_it(
+    model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The chief dies at each operation of his first save; the next one goes on."""
+    (tmp_path / "t").mkdir()
+    for step in (1, 2):
+        model.set(step)
+        model.saver.save(model.sess, str(tmp_path / "t" / "m"), global_step=step)
+    folder = tmp_path / "f"
+    tokens = itertools.count(1)
+
+    def elect() -> None:
+        term = Term(next(tokens), "aa")
+        model.saver.guard = CheckpointGuard(lambda: term, "worker")
+
+    elect()
+    found, outcomes = [], []
+    for error in operations_until_success(model, tmp_path / "t", folder, monkeypatch, step=3):
+        state = (folder / "checkpoint").read_text().replace(str(tmp_path / "t"), str(folder))
+        (folder / "checkpoint").write_text(state)
+        found.append(model.newest(folder))
+        outcomes.append(error)
+        elect()
+        model.set(4)
+        model.saver.save(model.sess, str(folder / "m"), global_step=4, write_meta_graph=False)
+        assert model.newest(folder) == 4
+        assert not list(folder.glob("*.pending"))
+        elect()
     assert len(outcomes) > 15 and outcomes[-1] is None and outcomes[0] is not None
     assert found == sorted(found) and set(found) == {2.0, 3.0}
 
