@@ -197,6 +197,17 @@ def test_a_chief_who_resigns_is_followed_at_once(campaign: Callable[..., Campaig
     assert wait_for(lambda: told, "the second was not told")[0] > term
 
 
+def test_a_chief_at_his_end_is_told_whether_he_still_is_one(
+    campaign: Callable[..., Campaign],
+) -> None:
+    first = campaign()
+    wait_for(first.term, "nobody was elected")
+    assert first.settle() is not None
+    second = campaign()
+    wait_for(lambda: second.holder == first.name, "the second did not see the first")
+    assert second.settle() is None
+
+
 def test_a_term_is_later_than_those_that_the_folder_knows(
     campaign: Callable[..., Campaign],
 ) -> None:

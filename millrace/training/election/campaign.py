@@ -121,6 +121,15 @@ class Campaign:
         if self.term() is not None:
             raise DeposedError("The chief that was waited for has changed: it is this task now.")
 
+    def settle(self) -> Term | None:
+        """As `term`; but a lease that ran out, and nobody has taken, is waited for a little."""
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self._now() is not None or self._candidate.holder != self.name,
+                _END_SECONDS,
+            )
+        return self.term()
+
     def stop(self) -> None:
         """Ends the campaign, and gives the lease up so that others need not wait for its end."""
         self._ending.set()

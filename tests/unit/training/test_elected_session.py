@@ -31,6 +31,8 @@ class DecidedCampaign:
     def term(self) -> Term | None:
         return self.now
 
+    settle = term
+
     def heard_of(self, term: Term | None) -> None:
         self.heard.append(term)
 
