@@ -121,7 +121,8 @@ def _progress_of(job: Job) -> RenderableType:
     step, last = job.watch.global_step, job.last_step
     words = f"global step {'–' if step is None else step}"
     words += f" of {last}" if last else ""
-    words += f", {job.watch.steps_per_second:.0f} a second"
+    if any(process.code is None for process in job.processes):
+        words += f", {job.watch.steps_per_second:.0f} a second"
     if not last:
         return Text(f" {words}", style="bold")
     grid = Table.grid(padding=(0, 1), expand=True)
