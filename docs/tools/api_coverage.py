@@ -7,7 +7,6 @@ its own modules say.
 
 from __future__ import annotations
 
-import textwrap
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -68,9 +67,7 @@ def page() -> str:
         if len(missing) == len(found):
             lines += ["", f"**`{module}`**: all of it."]
         elif missing:
-            words = " ".join(f"`{name}`" for name in missing)
-            wrapped = textwrap.fill(words, 180, break_long_words=False, break_on_hyphens=False)
-            lines += ["", f"**`{module}`**:", wrapped]
+            lines += ["", f"**`{module}`**: " + " ".join(f"`{name}`" for name in missing)]
     return "\n".join(lines) + "\n"
 
 
