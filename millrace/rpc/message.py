@@ -49,6 +49,7 @@ class Kind(enum.IntEnum):
     PONG = 7
 
 
+_KINDS = {int(kind): kind for kind in Kind}
 #: Messages that say no more than that a task lives.
 HEARTBEAT = frozenset((Kind.PING, Kind.PONG))
 
@@ -99,50 +100,87 @@ def encode(message: Message, place: Place | None = None) -> list[Any]:
       InvalidArgumentError: A tensor of the message has no value outside its process.
       ResourceExhaustedError: The message is larger than messages may be.
     """
-    parts: list[bytes] = [struct.pack("<qI", message.key, len(message.text)), message.text]
-    block: list[Any] = []
-    size = 0
-    for value in message.tensors:
-        if value is DEAD:
-            parts.append(_TENSOR.pack(0, 0, 1))
-            continue
-        array = value if type(value) is np.ndarray else np.asarray(value)
-        if array.dtype == object:
-            _check_strings(array)
-        dtype = dtypes.as_dtype(array.dtype)
-        parts.append(_TENSOR.pack(dtype.as_datatype_enum, array.ndim, 0))
-        parts.append(struct.pack(f"<{array.ndim}Q", *array.shape))
-        if dtype.name == "string":
-            data: Any = _encode_strings(array)
-            parts.append(struct.pack("<Q", len(data)))
-        else:
-            if not array.flags.c_contiguous:
-                array = np.ascontiguousarray(array)
-            data = array.reshape(-1).view(np.uint8).data if array.size else b""
-        gap = -size % ALIGNMENT
-        if gap and len(data):
-            block.append(bytes(gap))
-            size += gap
-        if len(data):
-            block.append(data)
-            size += len(data)
+    tensors = [
+        value if type(value) is np.ndarray or value is DEAD else np.asarray(value)
+        for value in message.tensors
+    ]
+    description, block, size = _lay_out(tensors)
     if size > max_block_bytes():
         raise limits.MESSAGE_BYTES.error(size, "Bytes of a message to another task")
+    text = message.text
+    parts = [struct.pack("<qI", message.key, len(text)), text, description]
     placed = place(block, size) if place is not None else None
     if placed is not None:
         parts.append(_PLACE.pack(*placed))
         block = []
     header = b"".join(parts)
     prefix = _PREFIX.pack(
-        _MAGIC,
-        message.kind,
-        placed is not None,
-        len(message.tensors),
-        len(header),
-        size,
-        message.step,
+        _MAGIC, message.kind, placed is not None, len(tensors), len(header), size, message.step
     )
     return [prefix + header, *block]
+
+
+#: What the tensors of a message are, as it says it, and the gap before each, by their types and
+#: shapes: a step's messages are alike.
+_descriptions: dict[Any, tuple[bytes, list[bytes]]] = {}
+_MAX_KNOWN = 1024
+_MAX_KNOWN_BYTES = 64 << 10
+
+
+def _lay_out(tensors: list[Any]) -> tuple[bytes, list[Any], int]:
+    """What tensors are, the buffers of their block, and its size."""
+    kinds = tuple([None if t is DEAD else (t.dtype, t.shape) for t in tensors])
+    known = _descriptions.get(kinds)
+    if known is None:
+        parts: list[bytes] = []
+        gaps: list[bytes] = []
+        has_strings = False
+        size = 0
+        data: list[Any] = [b""] * len(tensors)
+        for i, array in enumerate(tensors):
+            if array is DEAD:
+                parts.append(_TENSOR.pack(0, 0, 1))
+                gaps.append(b"")
+                continue
+            is_string = array.dtype == object
+            if is_string:
+                _check_strings(array)
+            dtype = dtypes.as_dtype(array.dtype)
+            parts.append(_TENSOR.pack(dtype.as_datatype_enum, array.ndim, 0))
+            parts.append(struct.pack(f"<{array.ndim}Q", *array.shape))
+            if dtype.name == "string":
+                has_strings = True
+                data[i] = _encode_strings(array)
+                parts.append(struct.pack("<Q", len(data[i])))
+            else:
+                data[i] = _bytes_of(array)
+            gaps.append(bytes(-size % ALIGNMENT) if len(data[i]) else b"")
+            size += len(gaps[-1]) + len(data[i])
+        known = b"".join(parts), gaps
+        if not has_strings:  # whose lengths differ from message to message
+            if len(_descriptions) >= _MAX_KNOWN:
+                _descriptions.clear()
+            _descriptions[kinds] = known
+    else:
+        data = [b"" if t is DEAD else _bytes_of(t) for t in tensors]
+    description, gaps = known
+    block: list[Any] = []
+    size = 0
+    for gap, part in zip(gaps, data, strict=True):
+        if gap:
+            block.append(gap)
+        if len(part):
+            block.append(part)
+        size += len(gap) + len(part)
+    return description, block, size
+
+
+def _bytes_of(array: Any) -> Any:
+    if not array.size:
+        return b""
+    if not array.flags.c_contiguous:
+        array = np.ascontiguousarray(array)
+    return array.reshape(-1).view(np.uint8).data
 
 
 def check_sendable(message: Message) -> None:
@@ -189,7 +227,10 @@ class Prefix:
             raise ValueError(f"The bytes are not a message of Millrace's: {error}") from None
         if magic != _MAGIC:
             raise ValueError("The bytes are not a message of Millrace's.")
-        self.kind = Kind(kind)
+        found = _KINDS.get(kind)
+        if found is None:
+            raise ValueError(f"There is no message of kind {kind}.")
+        self.kind = found
         self.is_placed = placed
         self.count = count
         self.header_bytes = header_bytes
@@ -233,22 +274,55 @@ def decode(prefix: Prefix, header: Any, block: Any) -> Message:
         raise ValueError(f"A message's header cannot be read: {error}") from error
 
 
+#: What the tensors of a message are and where they begin, by what it says of them; only of
+#: messages without strings.
+_layouts: dict[Any, list[tuple[Any, Any, int]] | None] = {}
+
+
 def _decode(prefix: Prefix, header: bytes, block: Any) -> Message:
     key, length = struct.unpack_from("<qI", header)
     at = 12 + length
     text = header[12:at]
     if len(text) != length:
         raise ValueError("A message's header ends early.")
+    if not prefix.count:
+        return Message(prefix.kind, prefix.step, key, text)
+    described = header[at : len(header) - _PLACE.size if prefix.is_placed else len(header)]
+    # The size of the block is part of it: what was found to fit must fit again.
+    known = described, prefix.count, prefix.block_bytes
+    layout = _layouts.get(known)
+    if layout is None:
+        tensors, layout = _read_tensors(prefix, described, block)
+        if layout is not None:
+            if len(_layouts) >= _MAX_KNOWN:
+                _layouts.clear()
+            if len(described) <= _MAX_KNOWN_BYTES:
+                _layouts[known] = layout
+    else:
+        tensors = [
+            DEAD if dtype is None else np.ndarray(shape, dtype, block, start)
+            for dtype, shape, start in layout
+        ]
+    return Message(prefix.kind, prefix.step, key, text, tensors)
+
+
+def _read_tensors(
+    prefix: Prefix, described: bytes, block: Any
+) -> tuple[list[Any], list[tuple[Any, Any, int]] | None]:
+    """The tensors of a block, and their layout if it has no strings."""
     data = np.frombuffer(block, np.uint8)
     tensors: list[Any] = []
-    start = 0
+    layout: list[tuple[Any, Any, int]] = []
+    has_strings = False
+    at = start = 0
     for _ in range(prefix.count):
-        number, rank, dead = _TENSOR.unpack_from(header, at)
+        number, rank, dead = _TENSOR.unpack_from(described, at)
         at += _TENSOR.size
         if dead:
             tensors.append(DEAD)
+            layout.append((None, (), 0))
             continue
-        shape = struct.unpack_from(f"<{rank}Q", header, at)
+        shape = struct.unpack_from(f"<{rank}Q", described, at)
         at += 8 * rank
         dtype = dtypes.as_dtype(number)
         if dtype._is_ref_dtype or dtype.name in ("resource", "variant"):
@@ -256,7 +330,7 @@ def _decode(prefix: Prefix, header: bytes, block: Any) -> Message:
             raise ValueError(f"A message cannot hold a tensor of type {dtype.name}.")
         count = math.prod(shape)
         if dtype.name == "string":
-            (size,) = struct.unpack_from("<Q", header, at)
+            (size,) = struct.unpack_from("<Q", described, at)
             at += 8
         else:
             size = count * np.dtype(dtype.as_numpy_dtype).itemsize
@@ -265,12 +339,14 @@ def _decode(prefix: Prefix, header: bytes, block: Any) -> Message:
         if start + size > len(data):
             raise ValueError(f"A message's tensors need more than its {len(data)} bytes.")
         part = data[start : start + size]
-        start += size
         if dtype.name == "string":
+            has_strings = True
             tensors.append(_decode_strings(part, count).reshape(shape))
         else:
             tensors.append(part.view(dtype.as_numpy_dtype).reshape(shape))
-    return Message(prefix.kind, prefix.step, key, text, tensors)
+            layout.append((np.dtype(dtype.as_numpy_dtype), shape, start if size else 0))
+        start += size
+    return tensors, None if has_strings else layout
 
 
 def _decode_strings(data: Any, count: int) -> Any:
@@ -291,6 +367,8 @@ def _decode_strings(data: Any, count: int) -> Any:
 
 def aligned_buffer(size: int) -> Any:
     """A writable memoryview of `size` bytes that begins at a multiple of ALIGNMENT."""
+    if not size:
+        return memoryview(bytearray())
     raw = np.empty(size + ALIGNMENT, np.uint8)
     offset = -raw.ctypes.data % ALIGNMENT
     return memoryview(raw[offset : offset + size])  # type: ignore[arg-type]

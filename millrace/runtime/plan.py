@@ -41,7 +41,7 @@ from millrace.passes.node import (
     variable_of,
 )
 from millrace.passes.pad_unique import pad_unique
-from millrace.passes.transfer import SEND
+from millrace.passes.transfer import RECEIVE, SEND
 from millrace.runtime.compiled_stage import (
     MAX_EMBEDDED_BYTES,
     CompiledStage,
@@ -58,6 +58,7 @@ from millrace.runtime.kernel_call import (
     gather_inputs,
     variable_key,
 )
+from millrace.runtime.transfer_stage import ReceiveStage, SendStage, can_send
 
 _NOT_IN_XLA = frozenset(("string", "variant", "resource"))
 
@@ -272,6 +273,10 @@ class Plan:
                 self.stages.append(RegionStage(stage.nodes[0]))
             elif functions_of(stage.nodes[0]):
                 self.stages.append(function_stage(stage.nodes[0], Plan))
+            elif stage.nodes[0].definition is RECEIVE:
+                self.stages.append(ReceiveStage(stage.nodes[0]))
+            elif stage.nodes[0].definition is SEND and can_send(stage.nodes[0]):
+                self.stages.append(SendStage(stage.nodes[0]))
             else:
                 self.stages.append(HostStage(stage.nodes[0], stage.blocking, outside))
         self.argument_slots = [self._slot(edge) for edge in program.arguments]
@@ -347,7 +352,7 @@ class Plan:
 
 
 def _is_quick(stage: Any) -> bool:
-    if isinstance(stage, CompiledStage):
+    if isinstance(stage, CompiledStage | SendStage | ReceiveStage):
         return True
     if isinstance(stage, HostStage):
         definition = stage.node.definition

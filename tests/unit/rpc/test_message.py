@@ -206,3 +206,29 @@ def test_random_damage_is_read_or_refused_but_nothing_else():
         except ValueError:
             refused += 1
     assert refused > 100
+
+
+def test_messages_that_are_alike_are_read_alike():
+    tensors = [np.arange(6.0).reshape(2, 3), DEAD, np.zeros([0, 4]), np.int32(7), np.ones(3, "?")]
+    for turn in range(3):
+        message = Message(Kind.TENSORS, turn, 5, tensors=[*tensors[:3], np.int32(turn), tensors[4]])
+        head, *block = encode(message)
+        prefix = Prefix(head[:PREFIX_BYTES])
+        found = decode(prefix, head[PREFIX_BYTES:], bytearray(b"".join(block)))
+        np.testing.assert_array_equal(found.tensors[0], tensors[0])
+        assert found.tensors[1] is DEAD
+        assert found.tensors[2].shape == (0, 4)
+        assert found.tensors[3] == turn and found.tensors[3].dtype == np.int32
+        assert found.tensors[4].tolist() == [True] * 3
+
+
+def test_a_shorter_block_is_refused_also_when_such_a_message_is_known():
+    head, *block = encode(Message(Kind.TENSORS, 1, tensors=[np.arange(100.0)]))
+    whole = bytearray(b"".join(block))
+    prefix = Prefix(head[:PREFIX_BYTES])
+    decode(prefix, head[PREFIX_BYTES:], whole)
+    prefix.block_bytes = 8
+    for claimed in (8, 800):
+        prefix.block_bytes = claimed
+        with pytest.raises(ValueError, match="need more|cannot be read|too small"):
+            decode(prefix, head[PREFIX_BYTES:], whole[:8])

@@ -1,0 +1,124 @@
+"""Sends and receives between tasks: host nodes of every step, so their call is worked out once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from millrace.core.dead import DEAD
+from millrace.ops.tensor_array_value import TensorArrayValue
+from millrace.ops.xla import jax
+from millrace.passes.node import Edge, Node, is_variable_edge, variable_of
+from millrace.runtime.kernel_call import StoredState, op_error, uninitialized, variable_key
+from millrace.runtime.resources import ResourceStore, VariableSlot
+
+
+class SendStage:
+    """Hands values, and variables as they are now, to the exchange of the step."""
+
+    blocking = False
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.nodes = [node]
+        self.outputs: list[Edge] = []
+        self.inputs = [edge for edge in dict.fromkeys(node.inputs) if not is_variable_edge(edge)]
+        self._to, self._key = node.attrs["to"].decode(), node.attrs["key"]
+        places = {edge: i for i, edge in enumerate(self.inputs)}
+        self._variables = list(dict.fromkeys(_variable(edge) for edge in node.inputs))
+        if None in self._variables:
+            self._variables.remove(None)
+        #: For each tensor where it stands: (among the inputs, or else among the variables, place).
+        self._sources: list[tuple[bool, int]] = []
+        for edge in node.inputs:
+            variable = _variable(edge)
+            if variable is None:
+                self._sources.append((True, places[edge]))
+            else:
+                self._sources.append((False, self._variables.index(variable)))
+        self._slots: tuple[ResourceStore, int, list[VariableSlot]] | None = None
+
+    @property
+    def name(self) -> str:
+        """The node's name."""
+        return self.node.name
+
+    def run(self, inputs: list[Any], step: Any) -> list[Any]:
+        """Sends.
+
+        Raises:
+          OpError: The other task cannot be reached, or a variable has no value.
+        """
+        try:
+            held = self._read(step.resources) if self._variables else []
+            tensors = [
+                _on_host(inputs[place]) if is_input else held[place]
+                for is_input, place in self._sources
+            ]
+            step.exchange.send(self._to, self._key, tensors)
+        except Exception as error:
+            raise op_error(self.node, error) from None
+        return []
+
+    def _read(self, resources: ResourceStore) -> list[Any]:
+        found = self._slots
+        if found is None or found[0] is not resources or found[1] != resources.generation:
+            slots = [resources.variable(*variable_key(v)) for v in self._variables if v is not None]
+            found = self._slots = resources, resources.generation, slots
+        state = StoredState(resources)
+        values = [state.read_slot(slot) for slot in found[2]]
+        for value, variable in zip(values, self._variables, strict=True):
+            if value is None:
+                assert variable is not None
+                raise uninitialized(variable)
+        return values
+
+
+class ReceiveStage:
+    """Takes values from the exchange of the step, or what will have them."""
+
+    blocking = True
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.nodes = [node]
+        self.inputs: list[Edge] = []
+        self.outputs = [Edge(node, i) for i in range(len(node.output_types))]
+        self._source, self._key = node.attrs["source"].decode(), node.attrs["key"]
+
+    @property
+    def name(self) -> str:
+        """The node's name."""
+        return self.node.name
+
+    def run(self, inputs: list[Any], step: Any) -> Any:
+        """The values of the outputs, or a Deferred of them."""
+        try:
+            return step.exchange.receive(self._source, self._key)
+        except Exception as error:
+            raise op_error(self.node, error) from None
+
+
+def can_send(node: Node) -> bool:
+    """Whether a send is as plain as `SendStage` takes it."""
+    return all(
+        variable_of(edge) is not None and edge.dtype.name != "resource"
+        if is_variable_edge(edge)
+        else not edge.dtype._is_ref_dtype and edge.dtype.name not in ("resource", "variant")
+        for edge in node.inputs
+    )
+
+
+def _variable(edge: Edge) -> Node | None:
+    return variable_of(edge) if is_variable_edge(edge) else None
+
+
+def _on_host(value: Any) -> Any:
+    if type(value) is np.ndarray or value is DEAD:
+        return value
+    return (
+        jax.tree.map(np.asarray, value)
+        if isinstance(value, TensorArrayValue)
+        else np.asarray(value)
+    )
