@@ -13,6 +13,7 @@ from millrace.data.example import (
     Int64List,
     SequenceExample,
 )
+from millrace.rpc.security import Security as ServerSecurity
 from millrace.server.server import Server, ServerDef
 from millrace.summary.writer import FileWriter as SummaryWriter
 from millrace.summary.writer import FileWriterCache as SummaryWriterCache

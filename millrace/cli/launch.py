@@ -22,6 +22,7 @@ from millrace.cli.step_watch import StepWatch
 from millrace.cli.task_process import TaskProcess, stop_all
 from millrace.cli.viewer import Viewer
 from millrace.core import errors
+from millrace.rpc.security import TOKEN
 from millrace.rpc.service import Connection
 from millrace.training.election.register import VARIABLE, Address
 
@@ -235,6 +236,11 @@ def _print_commands(tasks: list[Task], hosts: list[str]) -> None:
 def _over_ssh(tasks: list[Task], hosts: list[str], arguments: argparse.Namespace) -> list[Task]:
     ssh = shlex.split(arguments.ssh_command)
     python, folder = arguments.remote_python, arguments.remote_folder
+    if os.environ.get(TOKEN):
+        raise ValueError(
+            f"everybody on these machines could read {TOKEN} in the list of processes: put the "
+            "token into a file on each of them, and say --token-file"
+        )
     # Keys and other settings hold for the job, not for this machine.
     variables = {k: v for k, v in os.environ.items() if k.startswith("MILLRACE_")}
     if python == sys.executable and (path := os.environ.get("PYTHONPATH")):

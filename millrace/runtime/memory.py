@@ -25,6 +25,8 @@ from millrace.runtime.resources import ResourceStore, VariableSlot
 
 #: No element of a tensor is larger.
 _ELEMENT_BYTES = 16
+#: Outputs with no more elements always fit.
+_SMALL = 1 << 20
 #: Inputs with more elements are not taken for numbers that decide a shape.
 _MAX_NUMBERS = 64
 
@@ -42,8 +44,8 @@ def check_before(node: Node, inputs: Sequence[Any], deciding: Iterable[int]) -> 
     Raises:
       ResourceExhaustedError: They cannot.
     """
-    most = limits.MEMORY_BYTES.value
-    if _bound(inputs, deciding, node.definition.kind == "pure") * _ELEMENT_BYTES <= most:
+    bound = _bound(inputs, deciding, node.definition.kind == "pure")
+    if bound <= _SMALL or bound * _ELEMENT_BYTES <= limits.MEMORY_BYTES.value:
         return
     for shape, dtype in zip(_shapes(node, inputs), node.output_types, strict=False):
         count = shape.num_elements()

@@ -699,21 +699,3 @@ def test_a_thousand_half_open_connections_keep_nobody_out(make_job, authority, m
     finally:
         for connection in silent:
             connection.close()
-
-
-@pytest.mark.parametrize(
-    ("text", "value"), [("1000", 1000), ("2K", 2048), ("1.5GiB", 3 << 29), ("none", float("inf"))]
-)
-def test_a_limit_is_written_as_people_write_sizes(monkeypatch, text, value):
-    from millrace.platform import limits
-
-    monkeypatch.setenv("MILLRACE_MAX_GRAPH_BYTES", text)
-    assert limits.GRAPH_BYTES.value == value
-
-
-def test_a_limit_that_is_no_number_is_an_error(monkeypatch):
-    from millrace.platform import limits
-
-    monkeypatch.setenv("MILLRACE_MAX_GRAPH_BYTES", "many")
-    with pytest.raises(ValueError, match="MILLRACE_MAX_GRAPH_BYTES='many'"):
-        _ = limits.GRAPH_BYTES.value
