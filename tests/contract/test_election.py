@@ -122,13 +122,8 @@ def test_of_many_writers_at_once_one_succeeds(place: Place, background: Any) -> 
     assert sum(call.result() for call in calls) == 1
 
 
+@pytest.mark.parametrize("place", ["zookeeper", "etcd"], indirect=True)
 def test_a_server_that_does_not_answer_is_unavailable_and_comes_back(place: Place) -> None:
-    if place.kind == "builtin":
-        register = open_register(Address.parse("builtin"), "grpc://localhost:1")
-        with pytest.raises(errors.UnavailableError):
-            register.read()
-        register.close()
-        return
     register = place.open()
     record = Record("a", 1, 0, 3.0)
     patiently(lambda: register.write(record, patiently(register.read).version))
@@ -139,6 +134,22 @@ def test_a_server_that_does_not_answer_is_unavailable_and_comes_back(place: Plac
     finally:
         place.server.signal(signal.SIGCONT)
     assert patiently(register.read).record == record
+
+
+@pytest.mark.parametrize("place", ["zookeeper", "etcd"], indirect=True)
+def test_a_server_that_was_killed_and_started_again_still_has_the_lease(place: Place) -> None:
+    register = place.open()
+    record = Record("a", 1, 0, 3.0)
+    patiently(lambda: register.write(record, patiently(register.read).version))
+    place.server.kill()
+    try:
+        with pytest.raises(errors.UnavailableError, match=place.server.address):
+            register.read()
+    finally:
+        place.server.start()
+    reading = patiently(register.read)
+    assert reading.record == record
+    assert patiently(lambda: register.write(record._replace(renewal=1), reading.version))
 
 
 # -- Campaigns -----------------------------------------------------------------------------
@@ -267,6 +278,13 @@ def test_a_task_that_restarts_forgets_and_refuses_writes_for_what_it_held() -> N
     finally:
         register.close()
         server.stop()
+
+
+def test_a_task_that_is_not_there_is_unavailable() -> None:
+    register = open_register(Address.parse("builtin"), "grpc://localhost:1")
+    with pytest.raises(errors.UnavailableError):
+        register.read()
+    register.close()
 
 
 def test_without_a_cluster_a_built_in_lease_is_in_the_process() -> None:

@@ -24,6 +24,8 @@ from millrace.training.election.register import CALL_SECONDS
 _NO_NODE = -1
 #: Only says when the client looks for another server; the lease does not depend on it.
 _SESSION_SECONDS = 4.0
+#: For ever, and soon: by itself the client would wait up to a minute before it tries again.
+_RECONNECT = {"max_tries": -1, "delay": 0.1, "max_delay": 0.5}
 _UNREACHABLE = (
     exceptions.ConnectionLoss,
     exceptions.ConnectionClosedError,
@@ -46,7 +48,9 @@ class ZooKeeperRegister:
         self._path = path
         # Its own words would repeat every second that a server is away; ours do not.
         silent = logging.Logger("kazoo", level=logging.CRITICAL)
-        self._client = KazooClient(hosts=hosts, timeout=_SESSION_SECONDS, logger=silent)
+        self._client = KazooClient(
+            hosts=hosts, timeout=_SESSION_SECONDS, connection_retry=_RECONNECT, logger=silent
+        )
         self._client.start_async()
 
     def read(self) -> Reading:
