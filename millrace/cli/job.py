@@ -43,7 +43,7 @@ def way_of(source: str) -> str | None:
     """How a program wants to be told its cluster, or None if its source does not say."""
     if re.search(r"""DEFINE_\w+\(\s*['"]ps_hosts|--ps_hosts""", source):
         return FLAGS
-    if "TF_CONFIG" in source:
+    if re.search(r"TF_CONFIG|TFConfigClusterResolver", source):
         return ENVIRONMENT
     if re.search(r"^\s*(ps_hosts|worker_hosts)\s*=\s*\[", source, re.MULTILINE):
         return SERVERS

@@ -7,6 +7,7 @@ import ast
 import json
 import linecache
 import sys
+import sysconfig
 import tokenize
 import traceback
 import types
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from millrace.cli.task_process import end_with_launcher
-from millrace.compat import numpy1, python2, tensorflow_import
+from millrace.compat import numpy1, python2, python2_modules, tensorflow_import
 
 SUMMARY = "run a program that says `import tensorflow`, unchanged"
 #: Exit codes.
@@ -47,6 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
         return FAILED
     tensorflow_import.install()
     numpy1.install()
+    python2_modules.install(path.resolve().parent, _translated)
     module = types.ModuleType("__main__")
     module.__file__ = str(path)
     sys.modules["__main__"] = module
@@ -77,18 +79,24 @@ def load(path: Path, hosts: dict[str, list[str]] | None = None) -> Any:
     encoding, _ = tokenize.detect_encoding(iter(data.splitlines(keepends=True)).__next__)
     source = data.decode(encoding).replace("\r\n", "\n")
     if python2.needs_translation(source):
-        source = python2.translate(source, str(path))
-        print(
-            f"millrace run: {path} is Python 2; running it as Python 3 (translated in memory, the "
-            "file is as it was).",
-            file=sys.stderr,
-        )
-        # Tracebacks show the lines that run.
-        linecache.cache[str(path)] = (len(source), None, source.splitlines(True), str(path))
+        source = _translated(source, str(path))
     tree = ast.parse(source, str(path))
     if hosts:
         tree = ast.fix_missing_locations(_HostReplacer(hosts).visit(tree))
     return compile(tree, str(path), "exec", dont_inherit=True)
+
+
+def _translated(source: str, path: str) -> str:
+    """A source of Python 2 as one of Python 3; says so."""
+    source = python2.translate(source, path)
+    print(
+        f"millrace run: {path} is Python 2; running it as Python 3 (translated in memory, the "
+        "file is as it was).",
+        file=sys.stderr,
+    )
+    # Tracebacks show the lines that run.
+    linecache.cache[path] = (len(source), None, source.splitlines(True), path)
+    return source
 
 
 class _HostReplacer(ast.NodeTransformer):
@@ -107,10 +115,17 @@ class _HostReplacer(ast.NodeTransformer):
         return node
 
 
+def _is_of_program(filename: str) -> bool:
+    """Whether a line is the program's: not Python's, not Millrace's, nothing that is installed."""
+    installed = [sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")]
+    others = [str(Path(__file__).parents[1]), *installed]
+    return not filename.startswith(("<", *(f"{folder}/" for folder in others)))
+
+
 def complaint_about(error: AttributeError | ImportError, path: Path) -> str | None:
     """A sentence about a name of TensorFlow's that is missing, if that is the error."""
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
-    where = f"{path}, line {frames[-1].lineno}" if frames else str(path)
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if _is_of_program(f.filename)]
+    where = f"{frames[-1].filename}, line {frames[-1].lineno}" if frames else str(path)
     if isinstance(error, ImportError):
         if not (error.name or "").startswith((tensorflow_import.NAME, "millrace")):
             return None

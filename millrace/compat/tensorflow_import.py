@@ -36,6 +36,7 @@ _HOMES = {
     "lookup_ops": "lookup",
     "losses_impl": "losses",
     "meta_graph_pb2": "core.config",
+    "mnist": "examples.tutorials.mnist.input_data",
     "metrics_impl": "metrics",
     "nest": "nest",
     "node_def_pb2": "core.config",

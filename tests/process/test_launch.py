@@ -136,3 +136,26 @@ def test_nothing_outlives_the_launcher(tmp_path: Path, number: int, code: int) -
         assert number == signal.SIGKILL
         time.sleep(0.1)
     assert not processes_in(tmp_path)
+
+
+def test_a_program_that_reads_tf_config_is_told_its_place_there(tmp_path: Path) -> None:
+    (tmp_path / "trainer.py").write_text(
+        "import tensorflow as tf\n"
+        "resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()\n"
+        "place = resolver.task_type, resolver.task_id\n"
+        "server = tf.train.Server(resolver.cluster_spec(), *place)\n"
+        "print('I am %s %d' % place)\n"
+        "if resolver.task_type == 'ps':\n"
+        "    server.join()\n"
+        "else:\n"
+        "    with tf.device('/job:ps/task:0'):\n"
+        "        answer = tf.constant(6) * 7\n"
+        "    print('the ps says', tf.Session(server.target).run(answer))\n"
+    )
+    launch = [sys.executable, "-m", "millrace", "launch", "--logs", "logs", "trainer.py"]
+    done = subprocess.run(launch, cwd=tmp_path, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "I am ps 0" in (tmp_path / "logs/ps-0.log").read_text()
+    said = (tmp_path / "logs/worker-1.log").read_text()
+    assert "I am worker 1" in said
+    assert "the ps says 42" in said

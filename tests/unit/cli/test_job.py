@@ -17,6 +17,7 @@ CLUSTER = {"ps": ["localhost:1"], "worker": ["localhost:2", "localhost:3"]}
         ('flags.DEFINE_string("ps_hosts", "", "")', job.FLAGS),
         ('parser.add_argument("--ps_hosts")', job.FLAGS),
         ('json.loads(os.environ["TF_CONFIG"])', job.ENVIRONMENT),
+        ("tf.distribute.cluster_resolver.TFConfigClusterResolver()", job.ENVIRONMENT),
         ('worker_hosts = ["10.0.0.1:2222"]', job.SERVERS),
         ("print(1)", None),
     ],

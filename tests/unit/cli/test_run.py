@@ -33,12 +33,14 @@ def test_a_python_2_program_with_flags_runs_unchanged(tmp_path: Path) -> None:
         'if __name__ == "__main__":\n'
         "    tf.app.run()\n"
     )
-    (tmp_path / "neighbour.py").write_text("NAME = 'next door'\n")
+    (tmp_path / "neighbour.py").write_text("NAME = 'next door'\nprint 'I am old too'\n")
     done = run(script, "--task_index=21")
     assert done.returncode == 0, done.stderr
     assert "got 42 next door" in done.stdout
     assert "weight: 0.5 1.0" in done.stdout
-    assert "is Python 2; running it as Python 3" in done.stderr
+    assert "I am old too" in done.stdout
+    assert done.stderr.count("is Python 2; running it as Python 3") == 2
+    assert not list(tmp_path.glob("__pycache__/neighbour*"))
     assert 'print "got"' in script.read_text()
 
 
@@ -50,6 +52,18 @@ def test_a_missing_name_is_told_with_the_place_and_what_is_near(tmp_path: Path) 
     last = done.stderr.strip().splitlines()[-1]
     assert "tf.train.AdamOptimiser is not in Millrace; near it: tf.train.AdamOptimizer" in last
     assert f"{script}, line 3" in last
+
+
+def test_a_name_that_is_missing_in_a_module_of_the_programs_is_told_with_its_place(
+    tmp_path: Path,
+) -> None:
+    script, module = tmp_path / "main.py", tmp_path / "model.py"
+    script.write_text("import model\nmodel.build()\n")
+    module.write_text("import tensorflow as tf\n\n\ndef build():\n    tf.layers.desne(1)\n")
+    done = run(script)
+    assert done.returncode == 1
+    last = done.stderr.strip().splitlines()[-1]
+    assert f"(used in {module}, line 5)" in last
 
 
 @pytest.mark.parametrize(("text", "code"), [(None, 2), ("this is (no program", 1)])

@@ -34,6 +34,9 @@ def _installed() -> Iterator[None]:
         ("tensorflow.python.platform.gfile", "Exists", millrace.gfile.Exists),
         ("tensorflow.python.client.timeline", "Timeline", None),
         ("tensorflow.core.protobuf.config_pb2", "ConfigProto", millrace.ConfigProto),
+        ("tensorflow.contrib.rnn", "BasicLSTMCell", millrace.nn.rnn_cell.BasicLSTMCell),
+        ("tensorflow.contrib.framework", "get_or_create_global_step", None),
+        ("tensorflow.contrib.learn.python.learn.datasets.mnist", "read_data_sets", None),
         ("tensorflow.examples.tutorials.mnist.input_data", "read_data_sets", None),
     ],
 )
