@@ -23,14 +23,21 @@ def explain(address: str, security: Security) -> str | None:
     if not port.isdigit():
         return None
     host = host.strip("[]")
+    # Twice: a server that ends at this moment is no reason to give up for good.
+    first = _knock(host, int(port), security)
+    if first is None or first != _knock(host, int(port), security):
+        return None
+    return f"The server at {address} {first}"
+
+
+def _knock(host: str, port: int, security: Security) -> str | None:
     try:
-        with socket.create_connection((host, int(port)), timeout=_SECONDS) as raw:
+        with socket.create_connection((host, port), timeout=_SECONDS) as raw:
             raw.settimeout(_SECONDS)
-            knock = _with_tls if security.uses_tls else _without_tls
-            found = knock(raw, host, security)
+            speak = _with_tls if security.uses_tls else _without_tls
+            return speak(raw, host, security)
     except (OSError, ValueError):
         return None
-    return f"The server at {address} {found}" if found else None
 
 
 def _with_tls(raw: socket.socket, host: str, security: Security) -> str | None:
@@ -42,11 +49,10 @@ def _with_tls(raw: socket.socket, host: str, security: Security) -> str | None:
         with context.wrap_socket(raw, server_hostname=host) as tls:
             # It judges our certificate after our side of the handshake is done, and may say
             # nothing when it does not like it.
-            if tls.recv(1):
-                return None
-            return _own_fault(security)
-    except ConnectionError:
-        return _own_fault(security)
+            try:
+                return None if tls.recv(1) else _own_fault(security)
+            except ConnectionError:
+                return _own_fault(security)
     except ssl.SSLCertVerificationError as error:
         return (
             f"shows a certificate that this side does not accept: {error.verify_message}. It must "

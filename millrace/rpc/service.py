@@ -547,6 +547,11 @@ class Connection:
             why = refusal.explain(self.address, self._security)
             if why is not None:
                 return errors.UnauthenticatedError(None, None, why)
+            if "Socket closed" in details:
+                details = (
+                    f"{details}: {self.address} closed the connection at once. It is stopping, or "
+                    f"has as many as it takes ({limits.CONNECTIONS.variable} raises that)."
+                )
         if code == errors.RESOURCE_EXHAUSTED and "larger than max" in details:
             details = (
                 f"{details}: {self.address} gives no more for {limits.MESSAGE_BYTES.what}; "

@@ -8,7 +8,6 @@ import json
 import os
 import socket
 import ssl
-import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ import millrace as tf
 from millrace.cli import main
 from millrace.core import errors
 from millrace.rpc import messages
-from millrace.rpc.certificates import LOOPBACK_HOSTS, Authority, make_folder
+from millrace.rpc.certificates import LOOPBACK_HOSTS, Authority
 from millrace.rpc.security import (
     INSECURE,
     TLS_CA,
@@ -172,6 +171,22 @@ def test_half_of_the_keys_is_refused(monkeypatch):
     monkeypatch.setenv(TLS_CA, __file__)
     with pytest.raises(ValueError, match="three files"):
         tf.train.Server({"a": ["localhost:0"]})
+
+
+def test_more_connections_than_a_server_takes_are_closed(monkeypatch):
+    monkeypatch.setenv("MILLRACE_MAX_CONNECTIONS", "3")
+    server = tf.train.Server({"a": ["127.0.0.1:0"]})
+    connections = [Connection(server.target.removeprefix("grpc://")) for _ in range(4)]
+    try:
+        for connection in connections[:3]:
+            connection.status(SECONDS)
+        with pytest.raises(errors.UnavailableError, match="MILLRACE_MAX_CONNECTIONS"):
+            connections[3].status(SECONDS)
+        connections[0].status(SECONDS)
+    finally:
+        for connection in connections:
+            connection.close()
+        server.stop()
 
 
 @pytest.mark.parametrize("token", ["short", "sixteen characters with spaces", "ä" * 20])
@@ -368,18 +383,6 @@ def test_status_and_stop_take_their_keys_from_flags(make_job, authority, use, tm
         flags += [flag, str(path)]
     assert main.main(["status", *flags, "--json", target]) == 0
     assert '"sessions"' in capsys.readouterr().out
-
-
-def test_a_folder_of_certificates_is_for_its_owner_only(tmp_path, capsys):
-    folder = tmp_path / "keys"
-    assert main.main(["certificates", str(folder), "--hosts", "a.example,10.0.0.1"]) == 0
-    assert f"export {TLS_KEY}={folder / 'task.key'}" in capsys.readouterr().out
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    for path in folder.iterdir():
-        assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
-    assert not any(b"PRIVATE" in p.read_bytes() for p in folder.iterdir() if p.suffix != ".key")
-    with pytest.raises(FileExistsError):
-        make_folder(folder, ["task"], [])
 
 
 # -- Files and Python ----------------------------------------------------------------------

@@ -60,21 +60,3 @@ def test_a_job_with_certificates_of_its_own_trains_and_leaves_none(tmp_path: Pat
     losses = [float(line.removeprefix("loss ")) for line in lines if line.startswith("loss ")]
     assert len(losses) == 2 and max(losses) < 10
     assert not any("PRIVATE KEY" in line for line in lines)
-
-
-def test_commands_for_several_machines_come_with_certificates(tmp_path: Path) -> None:
-    (tmp_path / "trainer.py").write_text(TRAINER)
-
-    def launch(*options: str) -> str:
-        command = [sys.executable, "-m", "millrace", "launch", "--hosts", "a,b", *options]
-        done = subprocess.run(
-            [*command, "trainer.py"], cwd=tmp_path, capture_output=True, text=True, timeout=240
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
-
-    assert "will not start without a door" in launch()
-    told = launch("--tls", "--certificates", "keys")
-    assert "MILLRACE_TLS_KEY=keys/ps-0.key" in told
-    made = {path.name for path in (tmp_path / "keys").iterdir()}
-    assert {"authority.pem", "ps-0.pem", "worker-1.key", "client.pem", "client.key"} <= made
