@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from millrace.passes.node import Node, Program
+from millrace.graph import registry
+from millrace.passes.node import Edge, Node, Program
 
 
 def detach_constants(program: Program, *, but_waiting: bool = False) -> None:
@@ -34,3 +35,31 @@ def _controls_behind(node: Node, staying: set[Node], seen: set[Node]) -> list[No
             seen.add(control)
             found.extend(_controls_behind(control, staying, seen))
     return found
+
+
+def bind_waiting_constants(program: Program) -> None:
+    """Puts an Identity behind each constant that waits: it is dead if what it waits for is.
+
+    For parts that may receive dead values, where a constant of a branch must not come alive.
+    """
+    copies: dict[Node, Node] = {}
+    for node in program.nodes:
+        if node.type == "Const" and node.controls:
+            copies[node] = Node(
+                f"{node.name}/alive",
+                registry.lookup("Identity"),
+                {"T": node.output_types[0]},
+                [Edge(node, 0)],
+                node.controls,
+                device=node.device,
+                order=node.order,
+            )
+            node.controls = []
+    if not copies:
+        return
+    for node in program.nodes:
+        node.inputs = [Edge(copies.get(e.node, e.node), e.index) for e in node.inputs]
+        node.controls = [copies.get(control, control) for control in node.controls]
+    program.results = [Edge(copies.get(e.node, e.node), e.index) for e in program.results]
+    program.targets = [copies.get(node, node) for node in program.targets]
+    program.nodes = [*program.nodes, *copies.values()]

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from millrace.graph import registry
 from millrace.graph.signature import parse
+from millrace.passes import rendezvous
 from millrace.passes.node import Edge, Node, Program
 from millrace.passes.transfer import LOOP_RECEIVE, LOOP_SEND, RECEIVE, SEND
 
@@ -153,6 +154,11 @@ class _Collapser:
     def run(self) -> None:
         """Finds members, groups them by level, and puts a region node for each group."""
         nodes = order(self._program)
+        if any(n.definition in rendezvous.SENDS + rendezvous.RECEIVES for n in nodes):
+            # Cut by a master of TensorFlow, which tells nothing of what waits for what: so nothing
+            # may be kept waiting that could run.
+            self._replace(set(nodes), dict.fromkeys(nodes, 0), {0: nodes})
+            return
         frame = outermost_frames(nodes)
         members = self._members(frame, nodes)
         # A loop that other tasks have parts of is a region of its own: it must not keep back what

@@ -19,6 +19,7 @@ from millrace.graph.import_graph_def import forget_origins, import_graph_def
 from millrace.graph.signature import parse
 from millrace.passes.node import Node, Program
 from millrace.passes.prune import prune
+from millrace.passes.unfuse import unfuse
 
 #: A result; never run, as its input is what counts.
 RESULT = registry.OpDefinition(
@@ -118,7 +119,7 @@ def from_graph_def(message: graph_pb2.GraphDef) -> Program:
     graph = Graph()
     try:
         with graph.as_default():
-            import_graph_def(message, name="")
+            import_graph_def(_as_clients_write(unfuse(message)), name="")
     except (ValueError, TypeError, KeyError) as error:
         raise errors.InvalidArgumentError(None, None, f"The graph is malformed: {error}") from None
     operations = graph.get_operations()
@@ -131,6 +132,33 @@ def from_graph_def(message: graph_pb2.GraphDef) -> Program:
         [op for op in operations if op not in ends and not _is_free_constant(op)],
         [op.outputs[0] for op in arguments],
     )
+
+
+def _as_clients_write(message: graph_pb2.GraphDef) -> graph_pb2.GraphDef:
+    """The message without what only TensorFlow's master writes.
+
+    Names with ``_`` in front, and colocation: what is placed need not be told who is beside it,
+    the more so as that may be on another task.
+    """
+    taken = {node.name for node in message.node}
+    names = {
+        node.name: _unique(f"internal{node.name}", taken)
+        for node in message.node
+        if node.name.startswith("_")
+    }
+    if not names and not any("_class" in node.attr for node in message.node):
+        return message
+    plain = graph_pb2.GraphDef()
+    plain.CopyFrom(message)
+    for node in plain.node:
+        node.attr.pop("_class", None)
+        node.name = names.get(node.name, node.name)
+        for i, text in enumerate(node.input):
+            name, colon, index = text.removeprefix("^").partition(":")
+            if name in names:
+                mark = "^" if text.startswith("^") else ""
+                node.input[i] = f"{mark}{names[name]}{colon}{index}"
+    return plain
 
 
 def _is_free_constant(op: Any) -> bool:

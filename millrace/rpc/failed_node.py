@@ -29,3 +29,15 @@ def explained(code: int, message: str, graph: Graph | None) -> errors.OpError:
             place = f" defined at {frame.filename}:{frame.lineno}]]"
             message = message[: named.end() - 2] + place + message[named.end() :]
     return errors.error_from_code(code, message, None if op is None else op.node_def, op)
+
+
+#: How the runtime names the node that failed, and how TensorFlow's clients find it in a message.
+_NAMED_NODE = re.compile(r"\[\[node (\S+) \(")
+_MARK = r"[[{{node \1}} ("
+
+
+def with_marked_node(error: errors.OpError) -> errors.OpError:
+    """The error with the failed node marked as TensorFlow marks it."""
+    return errors.error_from_code(
+        error.error_code, _NAMED_NODE.sub(_MARK, error.message), error.node_def, error.op
+    )

@@ -374,6 +374,39 @@ class Stub:
 
         return invoke
 
+    def begin(
+        self, method: str, request: Any, on_done: Callable[[Any, errors.OpError | None], None]
+    ) -> Callable[[], Any]:
+        """Calls a method without waiting for the answer.
+
+        Args:
+          method: The method's name.
+          request: What it is asked.
+          on_done: Is told the answer or the error, in some thread.
+
+        Returns:
+          A function that cancels the call.
+        """
+        try:
+            future = self._calls[method].future(request, wait_for_ready=False)
+        except ValueError as error:  # gRPC's answer to a closed channel
+            on_done(None, errors.CancelledError(None, None, str(error)))
+            return lambda: None
+
+        def done(answer: Any) -> None:
+            try:
+                response = answer.result()
+            except grpc.RpcError as error:
+                on_done(None, self._connection.error_of(error))
+            except grpc.FutureCancelledError:
+                on_done(None, errors.CancelledError(None, None, "The call was cancelled here."))
+            else:
+                on_done(response, None)
+
+        future.add_done_callback(done)
+        cancel: Callable[[], Any] = future.cancel
+        return cancel
+
 
 class Connection:
     """A gRPC connection to a server."""

@@ -9,12 +9,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from millrace.core import errors
+from millrace.core.dead import DEAD
 from millrace.platform import file_access
 from millrace.platform.patience import Patience
 from millrace.runtime import step_stats
 from millrace.runtime.deferred import Deferred
 from millrace.runtime.kernel_call import flatten_outputs, op_error
-from millrace.runtime.plan import Plan, host_value
+from millrace.runtime.plan import Plan, host_value, takes_dead_values
 from millrace.runtime.step import Step
 
 #: Runs a function, now or later, in some thread.
@@ -95,6 +96,8 @@ class Execution:
         self._ready: deque[int] = deque(i for i, n in enumerate(self._waits) if n == 0)
         self._arrived: deque[tuple[int, Deferred]] = deque()
         self._pending: dict[int, Deferred] = {}
+        #: Stages that were dead; used only when the plan may die.
+        self._dead: set[int] = set()
         self._remaining = len(plan.stages)
         self._condition = threading.Condition()
         self._error: BaseException | None = None
@@ -146,6 +149,10 @@ class Execution:
     def _start(self, i: int) -> None:
         plan, stage = self.plan, self.plan.stages[i]
         inputs = [self.values[slot] for slot in plan.stage_inputs[i]]
+        if plan.may_die and self._is_dead(i, inputs):
+            self._dead.add(i)
+            self._store(i, [DEAD] * len(plan.stage_outputs[i]))
+            return
         try:
             if self.step.events is None:
                 outputs = stage.run(inputs, self.step)
@@ -161,6 +168,17 @@ class Execution:
             if getattr(stage, "blocking", False):
                 outputs = flatten_outputs(stage.node, outputs)
             self._store(i, outputs)
+
+    def _is_dead(self, i: int, inputs: list[Any]) -> bool:
+        """Whether a stage must not run: it follows what is dead.
+
+        All nodes of a stage wait for the same receives, so they are dead or alive together.
+        """
+        if takes_dead_values(self.plan.stages[i]):
+            return False
+        return any(value is DEAD for value in inputs) or not self._dead.isdisjoint(
+            self.plan.sources[i]
+        )
 
     def _arrive(self, i: int, deferred: Deferred) -> None:
         with self._condition:
@@ -221,6 +239,8 @@ class Execution:
     def _store(self, i: int, outputs: list[Any]) -> None:
         for slot, value in zip(self.plan.stage_outputs[i], outputs, strict=True):
             self.values[slot] = value
+        if self.plan.may_die and outputs and all(value is DEAD for value in outputs):
+            self._dead.add(i)
         self._done[i] = True
         self._remaining -= 1
         for follower in self.plan.followers[i]:

@@ -22,6 +22,7 @@ import numpy as np
 
 from millrace.core.dead import DEAD
 from millrace.ops.xla import jax
+from millrace.passes import rendezvous
 from millrace.passes.frames import (
     ENTERS,
     EXITS,
@@ -54,6 +55,10 @@ class _Frame:
         self.name = name
         self.parent = parent
         self.parent_iteration = parent_iteration
+        #: What TensorFlow calls it in the keys of transfers.
+        self.number = 0
+        if parent is not None:
+            self.number = rendezvous.inner_frame(parent.number, parent_iteration, name.encode())
         self.iterations: dict[int, _Iteration] = {}
         self.children: dict[tuple[str, int], _Frame] = {}
         #: Values of constant Enters: the same in every iteration.
@@ -230,6 +235,15 @@ class _Interpretation:
             source, key = node.attrs["source"].decode(), node.attrs["key"]
             found = self._step.exchange.receive(source, key, frame.path(number))
             outputs = found if isinstance(found, Deferred) else list(found)
+        elif node.definition in rendezvous.SENDS:
+            value = DEAD if node in iteration.dead else inputs[0]
+            key = rendezvous.key_of(node, frame.number, number)
+            self._step.exchange.put(node, key, value)
+            outputs = [None]
+        elif node.definition in rendezvous.RECEIVES:
+            key = rendezvous.key_of(node, frame.number, number)
+            found = self._step.exchange.fetch(node, key)
+            outputs = found if isinstance(found, Deferred) else [found]
         elif node.type != "ControlTrigger" and (
             node in iteration.dead or any(value is DEAD for value in inputs)
         ):
@@ -412,7 +426,7 @@ class _Interpretation:
         if is_dead:
             iteration.dead.add(node)
         if iteration.waiting[node] == 0:
-            if node.definition is LOOP_SEND:
+            if node.definition is LOOP_SEND or node.definition in rendezvous.SENDS:
                 # At once: what a variable holds now is meant, and somebody waits for it.
                 self._ready.appendleft((node, frame, number))
             else:

@@ -18,7 +18,7 @@ from millrace.ops.random import SHARES_PROGRAMS
 from millrace.ops.tensor_array_value import TensorArrayValue
 from millrace.ops.xla import jax, jnp
 from millrace.passes import schedule
-from millrace.passes.constants import detach_constants
+from millrace.passes.constants import bind_waiting_constants, detach_constants
 from millrace.passes.frames import REGION, WAITING_REGION, collapse
 from millrace.passes.function_body import (
     FIRST_ARGUMENT,
@@ -41,6 +41,7 @@ from millrace.passes.node import (
     variable_of,
 )
 from millrace.passes.pad_unique import pad_unique
+from millrace.passes.rendezvous import RECEIVES, SENDS
 from millrace.passes.transfer import RECEIVE, SEND
 from millrace.runtime.compiled_stage import (
     MAX_EMBEDDED_BYTES,
@@ -244,7 +245,11 @@ class Plan:
     """
 
     def __init__(self, program: Program, *, late_arguments: bool = False) -> None:
+        #: Whether what it receives may be dead without anything in it telling so.
+        self.may_die = any(node.definition in RECEIVES for node in program.nodes)
         collapse(program)
+        if self.may_die:
+            bind_waiting_constants(program)
         detach_constants(program)
         pad_unique(program)
         program.nodes = schedule.topological_order(program.nodes)
@@ -324,8 +329,10 @@ class Plan:
         self.followers: list[list[int]] = [[] for _ in self.stages]
         self.argument_followers: list[list[int]] = [[] for _ in program.arguments]
         self.waits = [0] * len(self.stages)
+        self.sources: list[set[int]] = []
         for i, stage in enumerate(self.stages):
             sources: set[int] = set()
+            self.sources.append(sources)
             arguments: set[int] = set()
             for node in stage.nodes:
                 for source in node.predecessors():
@@ -349,6 +356,11 @@ class Plan:
         for slot, value in self.constants:
             values[slot] = value
         return values
+
+
+def takes_dead_values(stage: Any) -> bool:
+    """Whether a stage runs although what it gets is dead."""
+    return isinstance(stage, RegionStage) or stage.nodes[0].definition in (SEND, *SENDS)
 
 
 def _is_quick(stage: Any) -> bool:

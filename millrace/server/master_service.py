@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -17,15 +16,13 @@ from millrace.graph.operation import Operation
 from millrace.graph.tensor import Tensor
 from millrace.platform.file_access import FileAccess
 from millrace.rpc import messages
+from millrace.rpc.failed_node import with_marked_node
 from millrace.rpc.service import caller
 from millrace.server.distributed_step import PreparedStep
 from millrace.server.guest import GraphSize, SessionQuota, read_tensor
 from millrace.server.master import Master, MasterSession
 
 _MAX_CACHED_RUNS = 1024
-#: How the runtime names the node that failed, and how TensorFlow's clients find it in a message.
-_FAILED_NODE = re.compile(r"\[\[node (\S+) \(")
-_MARKED_NODE = r"[[{{node \1}} ("
 
 
 class _ServedSession:
@@ -215,7 +212,7 @@ class MasterService:
                 if metadata.ByteSize():
                     response.metadata.CopyFrom(metadata)
         except errors.OpError as error:
-            marked = _with_marked_node(error)
+            marked = with_marked_node(error)
             if not request.store_errors_in_response_body:
                 raise marked from None
             response.status_code = marked.error_code
@@ -268,7 +265,7 @@ class MasterService:
         try:
             values = served.session.run(prepared, feeds, options.run_options, metadata)
         except errors.OpError as error:
-            raise _with_marked_node(error) from None
+            raise with_marked_node(error) from None
         response = messages.RunCallableResponse()
         for name, value in zip(options.fetch, values, strict=True):
             response.fetch.append(_to_proto(value, served, name))
@@ -280,13 +277,6 @@ class MasterService:
         """Forgets a prepared step."""
         self._session(request.session_handle).release_callable(request.handle)
         return messages.ReleaseCallableResponse()
-
-
-def _with_marked_node(error: errors.OpError) -> errors.OpError:
-    """The error with the failed node marked as TensorFlow marks it."""
-    return errors.error_from_code(
-        error.error_code, _FAILED_NODE.sub(_MARKED_NODE, error.message), error.node_def, error.op
-    )
 
 
 def _to_proto(value: Any, served: _ServedSession, name: str) -> Any:

@@ -31,6 +31,7 @@ from millrace.server.master import TRACE, Master, MasterSession, task_name
 from millrace.server.master_service import MasterService
 from millrace.server.peers import FAST, PROTOCOLS, Identity, Peers
 from millrace.server.registers import Registers
+from millrace.server.remote_tensors import RemoteTensors
 from millrace.server.watch import Watch, settings_from
 from millrace.server.worker import Worker, as_op_error
 from millrace.server.worker_service import WorkerService
@@ -112,6 +113,7 @@ class Server:
         )
         self._worker = Worker(self._task, self._peers.post, self._threads)
         self._worker.before_first_graph = self._settle_threads
+        self._worker.fetch_tensor = RemoteTensors(self._peers.connection).fetch
         self._master = Master(
             self._worker,
             self._peers,
@@ -132,7 +134,9 @@ class Server:
         file_access = FileAccess.for_server(allowed_folders, not is_loopback(host))
         self._rpc.add_services(
             MasterService(self._master, file_access),
-            WorkerService(self._worker, self._devices, self._peers.channel, file_access),
+            WorkerService(
+                self._worker, self._devices, self._peers.channel, self._cluster, file_access
+            ),
         )
         self._rpc.add_peer(
             self._peers.meet,

@@ -9,17 +9,20 @@ from __future__ import annotations
 import secrets
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from millrace.core import errors
-from millrace.passes.node import Program
+from millrace.passes.node import Node, Program
+from millrace.passes.rendezvous import RECEIVES, SENDS
 from millrace.passes.transfer import LOOP_RECEIVE, LOOP_SEND, RECEIVE, SEND
 from millrace.platform.file_access import FileAccess
 from millrace.rpc.message import Kind, Message
 from millrace.runtime import executor
+from millrace.runtime.cancellation import Cancellation
 from millrace.runtime.deferred import Deferred
-from millrace.runtime.kernel_call import StoredState
+from millrace.runtime.kernel_call import StoredState, VariableRef
 from millrace.runtime.mailbox import Mailbox
 from millrace.runtime.plan import Plan
 from millrace.runtime.resources import ResourceStore, VariableSlot
@@ -29,8 +32,12 @@ from millrace.server.transfer_log import TransferLog
 
 #: Sessions that have registered nothing yet; when there are more, the oldest is forgotten.
 _MAX_IDLE_SESSIONS = 1024
+#: Steps of TensorFlow's masters whose values are kept after this task's part is over.
+_MAX_KEPT_STEPS = 1024
 #: Sends a message to the task at an address.
 Post = Callable[[str, Message], None]
+#: Fetches what another task has for a step: address, step, key, what ends the wait.
+Fetch = Callable[[str, int, str, Cancellation], Deferred]
 
 
 class WorkerSession:
@@ -83,6 +90,10 @@ class RegisteredGraph:
                 tasks.add(attrs["source"].decode())
                 names = attrs["names"] if node.definition is RECEIVE else [attrs["name"]]
                 self.received[attrs["key"]] = [name.decode() for name in names]
+        #: Whether a master of TensorFlow has made it: what it sends is fetched by who needs it.
+        self.has_rendezvous = any(
+            node.definition in SENDS or node.definition in RECEIVES for node in program.nodes
+        )
         self.peers = {session.addresses[task] for task in tasks}
         self.plan = Plan(program, late_arguments=late)
         #: Whether it ran before: the first run compiles, which takes long.
@@ -92,9 +103,12 @@ class RegisteredGraph:
 class _Exchange:
     """How a part's sends and receives reach the other tasks."""
 
-    __slots__ = ("_graph", "_number", "_session", "_worker")
+    __slots__ = ("_graph", "_number", "_session", "_worker", "cancellation")
 
-    def __init__(self, worker: Worker, graph: RegisteredGraph, number: int) -> None:
+    def __init__(
+        self, worker: Worker, graph: RegisteredGraph, number: int, cancellation: Cancellation
+    ) -> None:
+        self.cancellation = cancellation
         self._worker = worker
         self._graph = graph
         self._session = graph.session
@@ -113,6 +127,43 @@ class _Exchange:
             self._note(source, key, found)
         return found
 
+    def put(self, node: Node, key: str, tensor: Any) -> None:
+        """Keeps a value for whoever asks for its key."""
+        if isinstance(tensor, VariableRef):
+            tensor = tensor.read()
+        self._worker.mailbox.deliver(self._number, key, [tensor])
+
+    def fetch(self, node: Node, key: str) -> Any:
+        """The value that was kept under a key, here or at the task that sends it."""
+        source = node.attrs["send_device"].decode().partition("/device:")[0]
+        worker, number = self._worker, self._number
+        if source == worker.task or node.attrs["client_terminated"]:
+            found = worker.mailbox.take(number, key, f"{key.split(';')[3]} of this task")
+            if not isinstance(found, Deferred):
+                return found[0]
+            alone = Deferred(found.waits_for)
+            found.add_callback(lambda values: _hand_on_first(values, alone))
+            return alone
+        address = self._session.addresses.get(source)
+        if address is None:
+            raise errors.InvalidArgumentError(
+                None,
+                node.source,
+                f"{node.name} receives from {source}, which is not in the cluster of the "
+                f"session: it has {', '.join(sorted(self._session.addresses))}.",
+            )
+        start, name = time.time_ns(), key.split(";")[3]
+        fetched = worker.fetch_tensor(address, number, key, self.cancellation)
+        if worker.transfers.enabled:
+
+            def note(done: Deferred) -> None:
+                if not done.failed:
+                    found = [done.result()]
+                    worker.transfers.note(number, [name], source, worker.task, found, start)
+
+            fetched.add_callback(note)
+        return fetched
+
     def _note(self, source: str, key: int, found: list[Any] | Deferred) -> None:
         start, log = time.time_ns(), self._worker.transfers
         names, number, to = self._graph.received.get(key, ()), self._number, self._worker.task
@@ -125,6 +176,13 @@ class _Exchange:
                 log.note(number, names, source, to, deferred.result(), start)
 
         found.add_callback(arrived)
+
+
+def _hand_on_first(values: Deferred, to: Deferred) -> None:
+    try:
+        to.set_result(values.result()[0])
+    except Exception as error:
+        to.set_error(error)
 
 
 class _Running:
@@ -161,6 +219,9 @@ class Worker:
         self._running: dict[int, _Running] = {}
         self._local = threading.local()
         self._stopped = False
+        #: Set by the server.
+        self.fetch_tensor: Fetch
+        self._kept: OrderedDict[int, None] = OrderedDict()
         #: Steps that were run, and XLA programs that they called.
         self.steps = 0
         self.xla_calls = 0
@@ -291,7 +352,7 @@ class Worker:
         ended = self.mailbox.error_of(number)
         if ended is not None:
             raise ended
-        step.exchange = _Exchange(self, graph, number)
+        step.exchange = _Exchange(self, graph, number, step.cancellation)
         # When one op of the part fails, nobody sends what the others wait for.
         step.cancellation.register(lambda: self.mailbox.end(number, step.cancellation.error))
         with self._lock:
@@ -319,12 +380,23 @@ class Worker:
             if running is not None:
                 self.steps += 1
                 self.xla_calls += running.step.xla_calls
-        self.mailbox.end(number, error)
+            if running is not None and running.graph.has_rendezvous and error is None:
+                # Others may still ask for its values, until the master says that it is over.
+                self._kept[number] = None
+                ended = []
+                while len(self._kept) > _MAX_KEPT_STEPS:
+                    ended.append(self._kept.popitem(last=False)[0])
+            else:
+                ended = [number]
+        for each in ended:
+            self.mailbox.end(each, error)
         if running is not None:
             running.step.cancellation.forget()
 
     def cancel(self, number: int, error: errors.OpError) -> None:
         """Ends every wait of a step, also of one that is not known yet."""
+        with self._lock:
+            self._kept.pop(number, None)
         self.mailbox.end(number, error)
         running = self._running.get(number)
         if running is not None:

@@ -7,16 +7,19 @@ Masters of Millrace use it to meet a task, to open sessions and to register grap
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
 from millrace.core import errors
 from millrace.core.cluster_spec import ClusterSpec
 from millrace.core.config import RunMetadata
+from millrace.core.dead import DEAD
 from millrace.core.tensor_proto import make_tensor_proto
 from millrace.passes.program_def import from_graph_def
 from millrace.platform.file_access import FileAccess
 from millrace.rpc import messages
+from millrace.rpc.failed_node import with_marked_node
 from millrace.rpc.service import caller, on_abandoned
 from millrace.runtime.deferred import Deferred
 from millrace.runtime.plan import host_value
@@ -35,11 +38,13 @@ class WorkerService:
         worker: Worker,
         devices: Callable[[], list[Any]],
         connect: Callable[[str], Any],
+        cluster: ClusterSpec,
         file_access: FileAccess | None = None,
     ) -> None:
         self._worker = worker
         self._devices = devices
         self._connect = connect
+        self._cluster = cluster
         self._file_access = file_access
         self._quota = SessionQuota(worker.has_session)
 
@@ -51,7 +56,9 @@ class WorkerService:
         """Makes ready for a master's session."""
         if not request.session_handle:
             raise errors.InvalidArgumentError(None, None, "A worker session needs a handle.")
-        cluster = ClusterSpec(request.server_def.cluster)
+        # A master of TensorFlow says nothing when the cluster is the one that we know too.
+        said = request.server_def.cluster
+        cluster = ClusterSpec(said) if said.job else self._cluster
         self._quota.check(caller())
         self._worker.create_session(
             request.session_handle,
@@ -84,7 +91,11 @@ class WorkerService:
         return messages.DeregisterGraphResponse()
 
     def run_graph(self, request: Any) -> Any:
-        """Runs a part; its arguments and results are called by their positions."""
+        """Runs a part.
+
+        Its arguments and results are called by their positions, or by the keys of its transfer
+        nodes if a master of TensorFlow has made it.
+        """
         finished = threading.Event()
         outcome: list[Any] = []
 
@@ -92,19 +103,29 @@ class WorkerService:
             outcome.extend((step, results, error))
             finished.set()
 
-        on_abandoned(lambda: self._worker.cancel_if_running(request.step_id))
+        worker, number, graph = self._worker, request.step_id, _number(request.graph_handle)
+        on_abandoned(lambda: worker.cancel_if_running(number))
         feeds = [read_tensor(item.tensor) for item in request.send]
         trace = request.exec_opts.record_timeline
-        self._worker.run(_number(request.graph_handle), request.step_id, "", feeds, trace, on_done)
+        by_keys = worker.graph(graph).has_rendezvous
+        if by_keys:
+            for item, value in zip(request.send, feeds, strict=True):
+                worker.mailbox.deliver(number, item.name, [value])
+            feeds = []
+        worker.run(graph, number, "", feeds, trace, on_done)
         finished.wait()
         step, results, error = outcome
         response = messages.RunGraphResponse()
         if error is not None:
+            if by_keys:
+                error = with_marked_node(error)
             if not request.store_errors_in_response_body:
                 raise error
             response.status_code = error.error_code
             response.status_error_message = error.message
             return response
+        if by_keys:
+            results = [self._fetched(number, key) for key in request.recv_key]
         for i, value in enumerate(results):
             name = request.recv_key[i] if i < len(request.recv_key) else str(i)
             response.recv.add(name=name, tensor=make_tensor_proto(host_value(value)))
@@ -113,6 +134,16 @@ class WorkerService:
             fill_metadata(metadata, step)
             response.step_stats.CopyFrom(metadata.step_stats)
         return response
+
+    def _fetched(self, step: int, key: str) -> Any:
+        """What a part has sent to its master."""
+        found = self._worker.mailbox.take(step, key, "a fetched value")
+        if isinstance(found, Deferred):
+            self._worker.mailbox.give_up(step, key)
+            raise errors.InvalidArgumentError(
+                None, None, f"The part has not made what was asked for: {key[:300]}"
+            )
+        return found[0]
 
     def cleanup_graph(self, request: Any) -> Any:
         """Ends a step."""
@@ -128,16 +159,19 @@ class WorkerService:
 
     def recv_tensor(self, request: Any) -> Any:
         """Waits for a value that was sent to this task in a step."""
-        key = _number(request.rendezvous_key)
-        found = self._worker.mailbox.take(request.step_id, key, "a value")
+        text, step = request.rendezvous_key, request.step_id
+        key = text if ";" in text else _number(text)
+        found = self._worker.mailbox.take(step, key, "a value")
         if isinstance(found, Deferred):
             arrived = threading.Event()
             found.add_callback(lambda _: arrived.set())
-            on_abandoned(lambda: self._worker.mailbox.give_up(request.step_id, key))
+            on_abandoned(lambda: self._worker.mailbox.give_up(step, key))
             arrived.wait()
             found = found.result()
-        response = messages.RecvTensorResponse()
-        if found:
+        response = messages.RecvTensorResponse(send_start_micros=time.time_ns() // 1000)
+        if found and found[0] is DEAD:
+            response.is_dead = True
+        elif found:
             response.tensor.CopyFrom(make_tensor_proto(host_value(found[0])))
         return response
 

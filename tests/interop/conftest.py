@@ -39,21 +39,26 @@ def tensorflow_python() -> str:
     return str(Path(found).absolute())
 
 
+def tensorflow_environment() -> dict[str, str]:
+    """Environment variables for a program of TensorFlow's."""
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
+    for name in ("PYTHONPATH", "http_proxy", "https_proxy", "grpc_proxy"):
+        environment.pop(name, None)
+    return environment
+
+
 @pytest.fixture(scope="session")
 def run_tensorflow(tensorflow_python: str) -> Callable[..., Any]:
     """Runs a script of `programs` with TensorFlow; what it prints last is JSON."""
 
     def run(script: str, *arguments: str) -> Any:
-        environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
-        for name in ("PYTHONPATH", "http_proxy", "https_proxy", "grpc_proxy"):
-            environment.pop(name, None)
         done = subprocess.run(
             [tensorflow_python, str(_FOLDER / "programs" / script), *arguments],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             timeout=_PROGRAM_SECONDS,
-            env=environment,
+            env=tensorflow_environment(),
         )
         if done.returncode:
             pytest.fail(
@@ -81,12 +86,23 @@ class Cluster:
       addresses: host:port of the tasks, by job.
     """
 
-    def __init__(self, sizes: dict[str, int], log_folder: Path) -> None:
+    def __init__(
+        self, sizes: dict[str, int], log_folder: Path, tensorflow: tuple[str, ...] = ()
+    ) -> None:
+        """Chooses ports.
+
+        Args:
+          sizes: How many tasks each job has.
+          log_folder: Where their logs go.
+          tensorflow: An interpreter that has TensorFlow, and the job whose task 0 is TensorFlow's
+            own; nothing when all tasks are Millrace's.
+        """
         ports = iter(free_ports(sum(sizes.values())))
         self.addresses = {
             job: [f"localhost:{next(ports)}" for _ in range(size)] for job, size in sizes.items()
         }
         self._log_folder = log_folder
+        self._tensorflow = tensorflow
         self._tasks: list[tuple[subprocess.Popen[str], Path]] = []
 
     def start(self) -> None:
@@ -94,11 +110,16 @@ class Cluster:
         for job, addresses in self.addresses.items():
             for index in range(len(addresses)):
                 log = self._log_folder / f"{job}-{index}.log"
+                python, script = sys.executable, _FOLDER / "serve_task.py"
+                environment = {**os.environ, "JAX_PLATFORMS": "cpu"}
+                if index == 0 and job in self._tensorflow[1:]:
+                    python, script = self._tensorflow[0], _FOLDER / "programs" / "serve_task.py"
+                    environment = tensorflow_environment()
                 with log.open("w") as errors:
                     process = subprocess.Popen(
                         [
-                            sys.executable,
-                            str(_FOLDER / "serve_task.py"),
+                            python,
+                            str(script),
                             json.dumps(self.addresses),
                             job,
                             str(index),
@@ -107,7 +128,7 @@ class Cluster:
                         stdout=subprocess.PIPE,
                         stderr=errors,
                         text=True,
-                        env={**os.environ, "JAX_PLATFORMS": "cpu"},
+                        env=environment,
                     )
                 self._tasks.append((process, log))
         for process, log in self._tasks:
