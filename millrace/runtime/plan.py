@@ -7,6 +7,7 @@ threads at once: it holds no state of a step.
 from __future__ import annotations
 
 import contextlib
+import re
 from collections import Counter
 from typing import Any
 
@@ -182,6 +183,10 @@ def _restored_for_one(program: Program) -> frozenset[Edge]:
     return frozenset(
         edge for edge, count in uses.items() if count == 1 and edge.node.type == "RestoreV2"
     )
+
+
+#: Stateful ops that only look at or change something in memory.
+_IN_MEMORY = re.compile(r"Accumulator|Queue(V2)?$|QueueSize|QueueIsClosed|HashTable(V2)?$")
 
 
 class HostStage:
@@ -368,7 +373,12 @@ def _is_quick(stage: Any) -> bool:
         return True
     if isinstance(stage, HostStage):
         definition = stage.node.definition
-        return stage.blocking or definition is SEND or not definition.is_stateful
+        return (
+            stage.blocking
+            or definition is SEND
+            or not definition.is_stateful
+            or _IN_MEMORY.search(stage.node.type) is not None
+        )
     return False
 
 
