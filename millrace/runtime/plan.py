@@ -376,7 +376,7 @@ def _is_quick(stage: Any) -> bool:
         return (
             stage.blocking
             or definition is SEND
-            or not definition.is_stateful
+            or not (definition.is_stateful or "File" in stage.node.type)
             or _IN_MEMORY.search(stage.node.type) is not None
         )
     return False
