@@ -133,10 +133,11 @@ def command(folder: Path, ssh: str, *arguments: str, hosts: tuple[str, ...] = HO
 
 
 def test_a_job_runs_on_the_machines_and_its_output_comes_back(tmp_path: Path, ssh: str) -> None:
-    done = subprocess.run(
-        command(tmp_path, ssh), cwd=tmp_path, capture_output=True, text=True, timeout=240
-    )
+    launch = command(tmp_path, ssh)
+    launch.insert(launch.index("--ssh"), "--tls")
+    done = subprocess.run(launch, cwd=tmp_path, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / "millrace-certificates").is_dir()
     last = json.loads(done.stdout.splitlines()[-1])
     assert {task["state"] for task in last["tasks"].values()} == {"done"}
     log = (tmp_path / "logs/worker-1.log").read_text()
