@@ -9,6 +9,8 @@ from collections import namedtuple
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from millrace.core import dtypes
 from millrace.core.dtypes import DType, as_dtype
 from millrace.core.tensor_shape import TensorShape, as_shape
@@ -20,6 +22,7 @@ from millrace.graph.shape_inference import ShapeContext, none, scalars, unknown
 from millrace.graph.slices import IndexedSlices
 from millrace.graph.tensor import Tensor
 from millrace.ops import cast, shared_state
+from millrace.ops.padded_unique import padded_length, padding
 from millrace.ops.shared_state import Guarded, shape_text, type_text
 from millrace.protocol import accumulator as protocol
 from millrace.protocol.accumulator import AccumulatorState
@@ -121,6 +124,12 @@ def _apply(handle: Any, local_step: Any, gradient: Any, *, dtype: Any, ctx: Any)
 
 
 def _take(handle: Any, num_required: Any, *, dtype: Any, ctx: Any) -> Any:
+    return _submit_take(handle, num_required, dtype, ctx, lambda total: total)
+
+
+def _submit_take(
+    handle: Any, num_required: Any, dtype: Any, ctx: Any, convert: Callable[[Any], Any]
+) -> Any:
     accumulator = shared_state.find(Accumulator, ctx, handle)
     accumulator.check_type(dtype)
     required = _step(num_required, "num_required")
@@ -130,7 +139,27 @@ def _take(handle: Any, num_required: Any, *, dtype: Any, ctx: Any) -> Any:
         protocol.Take(required),
         ctx,
         f"{required} gradients in accumulator '{accumulator.state.name}'",
+        convert,
     )
+
+
+def _sparse_take(handle: Any, num_required: Any, *, dtype: Any, ctx: Any, node: Any) -> Any:
+    if not node.attrs.get("_padded"):
+        return _take(handle, num_required, dtype=dtype, ctx=ctx)
+    lengths = ctx.session.state_of(node, lambda: [0])
+
+    def fill_up(total: Any) -> Any:
+        """The same with padding, which whoever uses it leaves out."""
+        indices, values, shape = total
+        count = len(indices)
+        length = lengths[0] = padded_length(count, lengths[0])
+        longer = np.full(length, padding(indices.dtype))
+        longer[:count] = indices
+        rows = np.zeros((length, *values.shape[1:]), values.dtype)
+        rows[:count] = values
+        return longer, rows, shape
+
+    return _submit_take(handle, num_required, dtype, ctx, fill_up)
 
 
 def _sparse_apply(
@@ -143,10 +172,14 @@ def _sparse_apply(
     dtype: Any,
     has_known_shape: bool,
     ctx: Any,
+    node: Any,
 ) -> None:
     accumulator = shared_state.find(Accumulator, ctx, handle)
     accumulator.check_type(dtype)
     step = _step(local_step, "local_step")
+    if node.attrs.get("_padded"):
+        there = gradient_indices != padding(gradient_indices.dtype)
+        gradient_indices, gradient_values = gradient_indices[there], gradient_values[there]
     gradient = (
         shared_state.kept(gradient_indices),
         shared_state.kept(gradient_values),
@@ -211,7 +244,7 @@ SparseAccumulatorApplyGradient = _define(
 SparseAccumulatorTakeGradient = _define(
     "SparseAccumulatorTakeGradient(handle: ref(string), num_required: int32) -> "
     f"(indices: int64, values: dtype, shape: int64) where dtype: {_TYPES}",
-    _take, unknown, blocking=True,
+    _sparse_take, unknown, blocking=True,
 )  # fmt: skip
 
 #: What `SparseConditionalAccumulator.take_grad` returns.

@@ -21,6 +21,7 @@ __all__: list[str] = []
 
 #: Knuth's multiplier for hashing by multiplication: 2^32 divided by the golden ratio.
 _GOLDEN = np.uint32(2654435769)
+_LEAST_LENGTH = 8
 
 
 def padding(dtype: Any) -> Any:
@@ -176,3 +177,29 @@ def check_padded(indices: Any, count: int, check: Any) -> None:
         return f"indices{place_text(found.shape, bad)} = {flat[bad]} is not in [0, {count})"
 
     check((indices == none) | ((indices >= 0) & (indices < count)), complaint, indices)
+
+
+@op(
+    "_PaddedCast(x: SrcT) -> y: DstT where SrcT: {int32, int64}; DstT: {int32, int64}",
+    shape=lambda c: c.shape(0),
+    gradient=NO_GRADIENT,
+)
+def PaddedCast(x: Any, *, DstT: Any) -> Any:
+    """As Cast; padding stays padding."""
+    to = DstT.as_numpy_dtype
+    return jnp.where(x == padding(x.dtype), padding(to), jnp.asarray(x).astype(to))
+
+
+def padded_length(count: int, last: int = 0) -> int:
+    """How long something with `count` rows is made.
+
+    There are eight lengths to each power of two. The length of the step before stays as long as
+    it is not far too long, so that numbers around a border do not lead to and fro.
+
+    Args:
+      count: The rows that there are.
+      last: The length of the step before; 0 if there was none.
+    """
+    step = 1 << max(count.bit_length() - 4, 3)
+    length = max(_LEAST_LENGTH, -(-count // step) * step)
+    return last if length <= last <= 2 * length else length

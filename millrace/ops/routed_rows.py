@@ -14,27 +14,10 @@ from millrace.graph.define import op
 from millrace.graph.registry import NO_GRADIENT
 from millrace.graph.shape_inference import unknown
 from millrace.ops.array_rules import place_text
-from millrace.ops.padded_unique import padding
+from millrace.ops.padded_unique import padded_length, padding
 from millrace.ops.xla import jnp
 
 __all__: list[str] = []
-
-_LEAST_LENGTH = 8
-
-
-def padded_length(count: int, last: int = 0) -> int:
-    """How long something with `count` rows is made.
-
-    There are eight lengths to each power of two. The length of the step before stays as long as
-    it is not far too long, so that numbers around a border do not lead to and fro.
-
-    Args:
-      count: The rows that there are.
-      last: The length of the step before; 0 if there was none.
-    """
-    step = 1 << max(count.bit_length() - 4, 3)
-    length = max(_LEAST_LENGTH, -(-count // step) * step)
-    return last if length <= last <= 2 * length else length
 
 
 @op(

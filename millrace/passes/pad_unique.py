@@ -3,11 +3,11 @@
 An optimizer adds up the gradients of rows that occur several times (Unique,
 UnsortedSegmentSum) and updates those rows; a table in several parts is looked up part by part
 (DynamicPartition, Gather, DynamicStitch). How many rows there are depends on data, so these
-are host ops, and cut a training step into several XLA calls; and what follows them would be
-compiled for every new number. But an update may as well be given padding that it drops. This
-pass finds the ops whose outputs all end in places that leave padding out (`padded_values.py`),
-and replaces them by those of `ops/padded_unique.py`, or by those of `route_rows.py` where rows
-go to other tasks.
+are host ops, as is what hands out the rows of several workers' gradients. They cut a training
+step into several XLA calls, and what follows them would be compiled for every new number. But
+an update may as well be given padding that it drops. This pass finds the ops whose outputs all
+end in places that leave padding out (`padded_values.py`), and replaces them by those of
+`ops/padded_unique.py`, or by those of `route_rows.py` where rows go to other tasks.
 
 Values that anybody sees (fetches, loops) are never padded, and the user's graph is not touched.
 """
@@ -19,7 +19,7 @@ from typing import Any
 from millrace.graph import registry
 from millrace.passes import route_rows
 from millrace.passes.node import Node, Program
-from millrace.passes.padded_values import Kinds, follow, is_row_update, is_source
+from millrace.passes.padded_values import APPLY, TAKE, Kinds, follow, is_row_update, is_source
 from millrace.passes.schedule import topological_order
 
 #: Each part of a table is asked for every row, so more parts would be more work than they save.
@@ -64,6 +64,8 @@ def _replace(node: Node, kinds: Kinds, sources: set[Node]) -> None:
         if node.type == "Unique":
             attrs = {"padded": node.inputs[0] in kinds, "out_idx": node.attrs["out_idx"]}
             _become(node, "_PaddedUnique", {"T": node.attrs["T"], **attrs})
+        elif node.type == TAKE:
+            node.attrs = {**node.attrs, "_padded": True}
         else:
             _become(node, "_MaskedPartition", node.attrs)
         return
@@ -79,7 +81,10 @@ def _replace(node: Node, kinds: Kinds, sources: set[Node]) -> None:
     elif node.type == "ResourceGather":
         attrs = {key: node.attrs[key] for key in ("dtype", "Tindices")}
         _become(node, "_MaskedResourceTake", attrs)
-    elif is_row_update(node):
+    elif node.type == "Cast":
+        if kinds[node.inputs[0]].what == "index":
+            _become(node, "_PaddedCast", {key: node.attrs[key] for key in ("SrcT", "DstT")})
+    elif is_row_update(node) or node.type == APPLY:
         node.attrs = {**node.attrs, "_padded": True}
 
 

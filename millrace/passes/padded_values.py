@@ -11,6 +11,11 @@ from typing import Any, NamedTuple
 
 from millrace.passes.node import Edge, Node
 
+#: Hands out the rows that several workers' gradients have.
+TAKE = "SparseAccumulatorTakeGradient"
+#: Takes rows of a gradient.
+APPLY = "SparseAccumulatorApplyGradient"
+
 _INDEX_TYPES = frozenset(("int32", "int64"))
 
 
@@ -43,6 +48,9 @@ _Rule = Callable[[Node, Kinds], "dict[int, Kind] | None"]
 
 
 def is_source(node: Node) -> bool:
+    """Whether the node picks rows by data."""
+    if node.type == TAKE:
+        return True
     if node.type in ("Unique", "DynamicPartition"):
         if node.inputs[0].dtype.base_dtype.name not in _INDEX_TYPES:
             return False
@@ -91,6 +99,11 @@ def _unique(node: Node, kinds: Kinds) -> dict[int, Kind] | None:
     origins = frozenset((node,)) | (x.origins if x else frozenset())
     along = x.group if x else None
     return {0: Kind("index", node, origins), 1: Kind("places", node, origins, along=along)}
+
+
+def _taken(node: Node, kinds: Kinds) -> dict[int, Kind] | None:
+    origins = frozenset((node,))
+    return {0: Kind("index", node, origins), 1: Kind("rows", node, origins)}
 
 
 def _partition(node: Node, kinds: Kinds) -> dict[int, Kind] | None:
@@ -258,7 +271,23 @@ def row_inputs(node: Node) -> tuple[int, int]:
     return names.index("indices"), names.index("grad" if "grad" in names else "updates")
 
 
-_SOURCES: dict[str, _Rule] = {"Unique": _unique, "DynamicPartition": _partition}
+def _applied(node: Node, kinds: Kinds) -> dict[int, Kind] | None:
+    """An accumulator leaves padding out."""
+    given = [i for i, edge in enumerate(node.inputs) if edge in kinds]
+    indices, values = (kinds.get(node.inputs[i]) for i in (2, 3))
+    if given != [2, 3] or indices is None or values is None or indices.group != values.group:
+        return None
+    return {} if (indices.what, values.what) == ("index", "rows") else None
+
+
+def _cast(node: Node, kinds: Kinds) -> dict[int, Kind] | None:
+    kind = kinds[node.inputs[0]]
+    if kind.what != "index":
+        return _elementwise(node, kinds)
+    return {0: kind} if node.output_types[0].name in _INDEX_TYPES else None
+
+
+_SOURCES: dict[str, _Rule] = {"Unique": _unique, "DynamicPartition": _partition, TAKE: _taken}
 
 _RULES: dict[str, _Rule] = {
     "Identity": _same,
@@ -276,10 +305,12 @@ _RULES: dict[str, _Rule] = {
     "ResourceGather": _gather,
     "DynamicStitch": _stitch,
     "ParallelDynamicStitch": _stitch,
+    "Cast": _cast,
+    APPLY: _applied,
 }
 _RULES.update(
     dict.fromkeys(
-        "Abs Add AddN AddV2 Cast Div Maximum Minimum Mul Neg Pow RealDiv Rsqrt Sign Sqrt Square "
+        "Abs Add AddN AddV2 Div Maximum Minimum Mul Neg Pow RealDiv Rsqrt Sign Sqrt Square "
         "Sub".split(),
         _elementwise,
     )

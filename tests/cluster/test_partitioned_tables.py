@@ -189,3 +189,55 @@ def test_who_fetches_the_parts_sees_no_padding(make_cluster: Any) -> None:
         sess.run(tf.global_variables_initializer())
         found = sess.run([loss, *(op.outputs[0] for op in parts)], {ids: [[1, 1, 30, 2, 31]]})
     assert [rows.shape for rows in found[1:]] == [(3, WIDTH), (2, WIDTH)]
+
+
+@pytest.mark.parametrize("dtype", [tf.int32, tf.int64])
+def test_synchronous_training_of_a_table_is_that_of_one_worker_without_compiling_again(
+    dtype: Any, make_cluster: Any, compilations: Counter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = make_cluster({"ps": 2, "worker": 1})
+    steps = 12
+    with tf.Graph().as_default(), tf.device(setter(cluster)):
+        ids = tf.placeholder(dtype, [None, 5])
+        loss = plain(ids, False)
+        optimizer = tf.train.SyncReplicasOptimizer(tf.train.AdagradOptimizer(0.5), 1, 1)
+        step = minimize(optimizer, loss)
+        with tf.train.MonitoredTrainingSession(
+            cluster.target("worker"), hooks=[optimizer.make_session_run_hook(True, num_tokens=0)]
+        ) as sess:
+            found = []
+            for i in range(steps):
+                if i == 3:
+                    before = compilations.count
+                found.append(sess.run([loss, step], {ids: ids_of(i)})[0])
+            assert compilations.count - before <= 10
+    monkeypatch.setattr(plan, "pad_unique", lambda program: None)
+    with tf.Graph().as_default(), tf.Session() as sess:
+        ids = tf.placeholder(dtype, [None, 5])
+        loss = plain(ids, False)
+        step = minimize(tf.train.AdagradOptimizer(0.5), loss)
+        sess.run(tf.global_variables_initializer())
+        wanted = [sess.run([loss, step], {ids: ids_of(i)})[0] for i in range(4)]
+    np.testing.assert_allclose(found[:4], wanted, rtol=1e-5)
+
+
+def test_who_takes_gradients_of_rows_sees_no_padding(make_cluster: Any) -> None:
+    cluster = make_cluster({"ps": 1, "worker": 1})
+    with tf.device("/job:ps/task:0"):
+        accumulator = tf.SparseConditionalAccumulator(tf.float32, shape=[ROWS, 2])
+        variable = tf.Variable(tf.zeros([ROWS, 2]))
+        put = accumulator.apply_indexed_slices_grad(
+            tf.IndexedSlices(tf.ones([3, 2]), tf.constant([4, 1, 4], tf.int64)), local_step=9
+        )
+        taken = accumulator.take_indexed_slices_grad(1)
+        update = tf.scatter_add(variable, taken.indices, taken.values)
+        total = tf.reduce_sum(taken.values)
+    with tf.Session(cluster.target("worker")) as sess:
+        sess.run(tf.global_variables_initializer())
+        sess.run(put)
+        indices, values = sess.run([taken.indices, taken.values])
+        assert (sorted(indices.tolist()), values.shape) == ([1, 4, 4], (3, 2))
+        sess.run(put)
+        assert sess.run(total) == 6
+        sess.run(put)
+        assert sess.run(update)[4].tolist() == [2, 2]
