@@ -334,9 +334,8 @@ class Job:
     def _restart_the_dead(self) -> None:
         for process in self.processes:
             code = process.code
-            if code is None or (code == 0 and not process.task.serves):
-                continue
-            if code == 0 and all(p.code == 0 for p in self.workers):
+            # A server that ends well was told that the job is over.
+            if code is None or code == 0:
                 continue
             if process.restarts < self._max_restarts:
                 process.restarts += 1

@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     signal.signal(signal.SIGTERM, lambda *_: server.stop())
     try:
-        server.join()
+        server.wait_until_stopped()
     except KeyboardInterrupt:
         server.stop()
     return 0

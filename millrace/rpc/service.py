@@ -175,7 +175,8 @@ class RpcServer:
           meet: Answers a greeting.
           accept: Makes a channel for a stream that begins with the given ticket, or refuses.
           status: Tells what the task holds and does, as JSON.
-          stop: Lets the server stop; answers before it does.
+          stop: Lets the server stop; answers before it does. With the address of a task: that it
+            has left the job.
           register: Reads or changes a register.
         """
 
@@ -443,6 +444,10 @@ class Connection:
     def stop_server(self, timeout: float) -> None:
         """Lets the server stop."""
         self._ask("Stop", b"", timeout)
+
+    def say_left(self, address: str, timeout: float) -> None:
+        """Tells the server that the task at an address has ended well."""
+        self._ask("Stop", address.encode(), timeout)
 
     def register(self, question: bytes, timeout: float) -> bytes:
         """Reads or changes a register of the server's task (`server.registers`)."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import json
 import os
 import secrets
+import sys
 import threading
 import time
 import weakref
@@ -17,9 +19,11 @@ from millrace.core.cluster_spec import ClusterDef, ClusterSpec
 from millrace.core.config import ConfigProto, RunMetadata
 from millrace.graph.graph import Graph
 from millrace.ops.xla import use_threads
+from millrace.platform import logging
 from millrace.platform.file_access import FileAccess
+from millrace.protocol.departures import Departures
 from millrace.rpc import messages
-from millrace.rpc.channel import Channel
+from millrace.rpc.channel import Channel, start_thread
 from millrace.rpc.message import Kind, Message
 from millrace.rpc.security import Security, check_door, is_loopback
 from millrace.rpc.service import CachedThreads, RpcServer, shorten
@@ -38,6 +42,8 @@ from millrace.server.worker_service import WorkerService
 
 ServerDef = messages.ServerDef
 _MEMORY_LIMIT = 256 << 20
+#: A process that ends waits no longer for others to hear of it.
+_FAREWELL_SECONDS = 2.0
 #: What is longer of an error's text is cut in the middle.
 _MAX_ERROR_TEXT = 64 << 10
 #: Running servers of this process by target: a session to one of them makes no call.
@@ -92,6 +98,8 @@ class Server:
         self._started = False
         self._stopping = False
         self._stopped = threading.Event()
+        self._is_joined = False
+        self._leaves = False
         self._threads = CachedThreads("millrace step")
         host, _, port = self._own_address().rpartition(":")
         check_door(self._task, self._own_address(), self._security)
@@ -121,6 +129,8 @@ class Server:
             self._devices,
             definition.default_session_config,
         )
+        self._departures = Departures(self._other_jobs())
+        self._worker.on_session = self._departures.came
         self._watch = Watch(
             self._task,
             settings_from(os.environ),
@@ -169,6 +179,10 @@ class Server:
         }
 
     def _stop_on_request(self, question: bytes) -> bytes:
+        if question:
+            self._departures.left(question.decode(errors="replace"))
+            self._stop_if_over()
+            return b"{}"
         # The answer must be on its way before the door closes.
         threading.Timer(0.1, self.stop).start()
         return b"{}"
@@ -221,8 +235,48 @@ class Server:
             _running[self.target] = self
 
     def join(self) -> None:
-        """Waits until the server is stopped, here or by a request from elsewhere."""
+        """Waits until the server is stopped, here or by a request, or until the job is over.
+
+        It is over when every task of the other jobs has ended well: its supervised session did,
+        and then its process.
+        """
+        self._is_joined = True
+        self._stop_if_over()
+        self.wait_until_stopped()
+
+    def wait_until_stopped(self) -> None:
+        """Waits until the server is stopped, however many jobs it serves."""
         self._stopped.wait()
+
+    def _stop_if_over(self) -> None:
+        if self._is_joined and self._departures.is_over:
+            # Whoever has told must get its answer.
+            threading.Timer(0.1, self.stop).start()
+
+    def leave_at_exit(self) -> None:
+        """The training of this process has ended well; when the process does, others are told."""
+        if not self._leaves:
+            self._leaves = True
+            atexit.register(_say_left, weakref.ref(self))
+
+    def _tell_left(self) -> None:
+        """Tells the tasks of other jobs that this one needs them no more."""
+
+        def tell(address: str) -> None:
+            try:
+                self._peers.connection(address).say_left(self._address, _FAREWELL_SECONDS)
+            except errors.OpError as error:
+                logging.debug("%s did not hear of the end of %s: %s", address, self._task, error)
+
+        told = [start_thread(tell, f"millrace leaves {a}", a) for a in self._other_jobs()]
+        for thread in told:
+            thread.join(_FAREWELL_SECONDS)
+
+    def _other_jobs(self) -> list[str]:
+        """The addresses of the tasks of other jobs than this one's."""
+        own = self._server_def.job_name
+        jobs = [job for job in self._cluster.jobs if job != own]
+        return [address for job in jobs for address in _tasks(self._cluster, job).values()]
 
     def stop(self) -> None:
         """Ends all sessions and steps, and frees the port."""
@@ -329,6 +383,15 @@ class Server:
         self._worker.lost(address, error)
         if not self._peers.has_channel(address):
             self._worker.lost_master(address)
+
+
+def _say_left(server: weakref.ref[Server]) -> None:
+    """Tells the servers of the job that this process ends; not when an exception ends it."""
+    found = server()
+    if found is not None and not found._stopping and not getattr(sys, "last_value", None):
+        # Newer Pythons start no thread so late; then the launcher or a person ends the servers.
+        with contextlib.suppress(RuntimeError):
+            found._tell_left()
 
 
 def _answer(channel: Channel, answer: Message) -> None:

@@ -218,6 +218,8 @@ class Worker:
         self._graphs: dict[int, RegisteredGraph] = {}
         self._running: dict[int, _Running] = {}
         self._local = threading.local()
+        #: Told the address of each master that begins a session here.
+        self.on_session: Callable[[str], None] = lambda master: None
         self._stopped = False
         #: Set by the server.
         self.fetch_tensor: Fetch

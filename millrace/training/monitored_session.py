@@ -20,6 +20,7 @@ from millrace.graph.keys import GraphKeys
 from millrace.platform import logging
 from millrace.training import session_layers
 from millrace.training.coordinator import Coordinator
+from millrace.training.departure import leave_at_exit
 from millrace.training.election.elected_hooks import elected_hooks
 from millrace.training.election.session import (
     ElectedSessionCreator,
@@ -62,6 +63,8 @@ class _CoordinatedSessionCreator:
         stop_grace_period_secs: float,
     ) -> None:
         self._session_creator = session_creator
+        #: The target; a creator of a user's own does not tell.
+        self.master: str = getattr(session_creator, "_master", "")
         self._hooks = hooks
         self._stop_grace_period_secs = stop_grace_period_secs
         #: The `tf.Session` and the coordinator of now; None when there is none.
@@ -204,6 +207,8 @@ class _MonitoredSession:
                 if not self._graph_was_finalized:
                     self._graph._unsafe_unfinalize()
                 self._at_close()
+        if not failed:
+            leave_at_exit(self._coordinated_creator.master)
 
     def _end_hooks(self) -> None:
         """Calls every hook's `end`: one that fails must not cost the last checkpoint."""

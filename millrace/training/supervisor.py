@@ -25,6 +25,7 @@ from millrace.platform import logging
 from millrace.summary import builders
 from millrace.summary.writer import FileWriter
 from millrace.training.coordinator import Coordinator, LooperThread
+from millrace.training.departure import leave_at_exit
 from millrace.training.election.supervision import ElectedSupervision, may_elect
 from millrace.training.global_step import global_step as global_step_value
 from millrace.training.saver import Saver
@@ -512,6 +513,7 @@ class Supervisor:
                 if sess is not None:
                     with contextlib.suppress(Exception):
                         sess.close()
+        leave_at_exit(master)
 
     # The names of TensorFlow 0.x.
     PrepareSession = prepare_or_wait_for_session

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import json
 import os
 import random
@@ -23,9 +24,6 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
-
-from millrace.core import errors
-from millrace.rpc.service import Connection
 
 PROGRAM = Path(__file__).parent / "programs" / "mnist_trainer.py"
 PS, WORKERS = 2, 3
@@ -128,9 +126,9 @@ class Chaos:
             for task in self.tasks.values():
                 task.start()
             began = 0.0
-            for _ in range(faults):
+            for how, name in itertools.islice(self._schedule(), faults):
                 self._until_trained(began, spacing)
-                fault = self._befall()
+                fault = self._befall(how, self.tasks[name])
                 self.faults.append(fault)
                 say(f"{fault.kind:12} {fault.task}: {fault}")
                 began = time.monotonic()
@@ -150,10 +148,19 @@ class Chaos:
 
         self._until(trained, f"{spacing} steps")
 
-    def _befall(self) -> Fault:
+    def _schedule(self) -> Iterator[tuple[str, str]]:
+        """What happens to whom: in every round each kind of fault once, in any order."""
+        while True:
+            round_ = [
+                (how, self._random.choice(names))
+                for how in (KILL, STOP)
+                for names in (("ps0", "ps1"), ("worker0",), ("worker1", "worker2"))
+            ]
+            self._random.shuffle(round_)
+            yield from round_
+
+    def _befall(self, how: str, task: Task) -> Fault:
         """Lets a fault happen to a task, and waits until all is well."""
-        task = self._random.choice(list(self.tasks.values()))
-        how = self._random.choice((KILL, STOP))
         role = "ps" if task.name.startswith("ps") else "worker"
         kind = f"{how} {'chief' if task.name == 'worker0' else role}"
         before = max(max(worker.steps(), default=0) for worker in self.workers)
@@ -203,12 +210,6 @@ class Chaos:
         for worker in self.workers:
             self._until(lambda w=worker: w.popen.poll() is not None, f"{worker.name} to end")
             assert worker.popen.returncode == 0, self.story(f"{worker.name} failed")
-        for name, address in zip(self.tasks, self._addresses, strict=True):
-            if name.startswith("ps") and self.tasks[name].popen.poll() is None:
-                connection = Connection(address)
-                with contextlib.suppress(errors.OpError):
-                    connection.stop_server(timeout=PATIENCE)
-                connection.close()
         for task in self.tasks.values():
             self._until(lambda t=task: t.popen.poll() is not None, f"{task.name} to end")
         for address in self._addresses:

@@ -19,7 +19,7 @@ OVERSHOOT = 4 * WORKERS
 @pytest.mark.parametrize("mode", ["async", "sync"])
 def test_training_survives_whatever_happens_to_one_task_at_a_time(mode: str, tmp_path: Path):
     chaos = Chaos(tmp_path, seed=FAULTS, sync=mode == "sync")
-    learned = chaos.run(FAULTS, spacing=30)
+    learned = chaos.run(FAULTS, spacing=20)
     print("\n".join(table(chaos.faults)))
     assert 0 <= learned["step"] - learned["last_step"] <= OVERSHOOT
     assert learned["accuracy"] > 0.96, learned

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 TRAINER = """
-import os, sys
+import os, signal, sys, threading, time
 import tensorflow as tf
 flags = tf.app.flags
 flags.DEFINE_string("ps_hosts", "", "")
@@ -24,11 +24,20 @@ flags.DEFINE_integer("train_steps", 20, "")
 flags.DEFINE_string("trouble", "", "")
 FLAGS = flags.FLAGS
 
+def die_after_a_checkpoint():
+    while not os.path.exists("model/checkpoint"):
+        time.sleep(0.01)
+    open("tried", "w").close()
+    os.kill(os.getpid(), signal.SIGKILL)
+
 def main(_):
     cluster = tf.train.ClusterSpec({"ps": FLAGS.ps_hosts.split(","),
                                     "worker": FLAGS.worker_hosts.split(",")})
     server = tf.train.Server(cluster, FLAGS.job_name, FLAGS.task_index)
+    kills = FLAGS.trouble == "killed ps"
     if FLAGS.job_name == "ps":
+        if kills and not os.path.exists("tried"):
+            threading.Thread(target=die_after_a_checkpoint, daemon=True).start()
         server.join()
         print("ps is done")
         return
@@ -43,8 +52,9 @@ def main(_):
     if FLAGS.trouble == "endless":
         FLAGS.train_steps = 10 ** 9
     hooks = [tf.train.StopAtStepHook(last_step=FLAGS.train_steps)]
-    with tf.train.MonitoredTrainingSession(server.target, FLAGS.task_index == 0,
-                                           hooks=hooks) as session:
+    folder = "model" if kills else None
+    with tf.train.MonitoredTrainingSession(server.target, FLAGS.task_index == 0, folder,
+                                           hooks=hooks, save_checkpoint_steps=10) as session:
         print("session is open")
         while not session.should_stop():
             session.run(train)
@@ -108,6 +118,22 @@ def test_a_task_that_fails_is_restarted_if_that_is_allowed(tmp_path: Path) -> No
     assert done.returncode == 0, done.stderr
     last = json.loads(done.stdout.splitlines()[-1])
     assert last["tasks"]["worker-1"]["restarts"] == 1
+
+
+def test_a_job_survives_a_ps_that_is_killed_without_anybodys_help(tmp_path: Path) -> None:
+    done = launch(
+        tmp_path,
+        "--trouble=killed ps",
+        "--train_steps=500",
+        options=("--max-restarts", "1", "--json"),
+    )
+    logs = {path.name: path.read_text() for path in (tmp_path / "logs").glob("*.log")}
+    assert done.returncode == 0, (done.stderr, logs)
+    last = json.loads(done.stdout.splitlines()[-1])
+    assert last["tasks"]["ps-0"]["restarts"] == 1
+    assert "worker is done" in logs["worker-0.log"] and "worker is done" in logs["worker-1.log"]
+    assert "model.ckpt-50" in (tmp_path / "model/checkpoint").read_text()  # -500, or a step later
+    assert not processes_in(tmp_path)
 
 
 @pytest.mark.parametrize(

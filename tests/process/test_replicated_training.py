@@ -46,7 +46,11 @@ class Cluster:
             self._start("ps", task, shared)
         for task in range(WORKERS):
             self._start("worker", task, [*shared, *(own or {}).get(task, [])])
-        return [self._result(f"worker{task}") for task in range(WORKERS)]
+        results = [self._result(f"worker{task}") for task in range(WORKERS)]
+        for task in range(PS):  # They learn that the job is over, and end by themselves.
+            code = self._running[f"ps{task}"].wait(SECONDS)
+            assert code == 0, f"ps{task} ended with {code}:\n{self.logs()}"
+        return results
 
     def _start(self, job: str, task: int, options: list[str]) -> None:
         name = f"{job}{task}"

@@ -26,6 +26,7 @@ cluster = tf.train.ClusterSpec({"ps": options.ps.split(","), "worker": options.w
 server = tf.train.Server(cluster, job_name=options.job, task_index=options.task)
 if options.job == "ps":
     server.join()
+    raise SystemExit
 
 count = cluster.num_tasks("worker")
 is_chief = options.task == 0
