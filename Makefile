@@ -13,6 +13,10 @@ STAMP := $(VENV)/.installed
 # The interpreter that makes .venv. `make BASE_PYTHON=/path/to/python3.13 …` chooses another.
 BASE_PYTHON ?=
 
+# Where the environment forbids bytecode files, every process of a test would compile all of
+# Millrace anew: a second each, hundreds of times.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: help demo test interop chaos check format docs bench clean
 
 help:

@@ -112,6 +112,8 @@ def run(python: str, library: str, name: str, seconds: float) -> dict:
     addresses = [f"127.0.0.1:{port}" for port in ports]
     hosts = {"ps": addresses[:ps_count], "worker": addresses[ps_count:]}
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    # TensorFlow's bytecode is there already; Millrace's must be allowed to be.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     environment["PYTHONPATH"] = str(HERE.parent) if library == "millrace" else ""
     began = time.time()
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
