@@ -83,8 +83,8 @@ def test_001_with_the_flag_num_gpus_runs_on_cpus_when_it_is_0(tmp_path: Path) ->
     assert "\n  if FLAGS.num_gpus > 0:" in source and "gpu:0" not in source
     script = tmp_path / "001_num_gpus.py"
     script.write_text(source)
-    logs = launch(tmp_path, script, 1, 2, "--data_dir=d", "--train_steps=20", "--num_gpus=0")
-    assert "After 20 training step(s)" in logs["worker-1"]
+    logs = launch(tmp_path, script, 1, 1, "--data_dir=d", "--train_steps=20", "--num_gpus=0")
+    assert "After 20 training step(s)" in logs["worker-0"]
 
 
 def test_001_on_existing_servers_is_a_client_of_each(tmp_path: Path) -> None:
@@ -136,11 +136,11 @@ def test_002_learns_mnist_on_two_ps_and_two_workers(tmp_path: Path) -> None:
 def test_003_finds_weight_and_bias(tmp_path: Path) -> None:
     replaced = (("last_step=1000000", "last_step=2000"), ("/tmp/tf_train_logs", "train"))
     script = program(tmp_path, "003_linear_py2.py", *replaced)
-    logs = launch(tmp_path, script, 2, 3)
-    for client in range(3):
+    logs = launch(tmp_path, script, 1, 2)
+    for client in range(2):
         assert "is Python 2; running it as Python 3" in logs[f"client-{client}"]
         assert "Optimization finished." in logs[f"client-{client}"]
-    told = "\n".join(logs[f"client-{client}"] for client in range(3))
+    told = "\n".join(logs[f"client-{client}"] for client in range(2))
     # A client prints the hundreds that it meets: which, depends on the others.
     found = re.findall(r"step: (\d+), weight: ([\d.-]+), biase: ([\d.-]+), loss", told)
     late = [(weight, bias) for step, weight, bias in found if int(step) >= 500]
@@ -158,9 +158,8 @@ def test_the_skeleton_of_000_trains_a_model_that_is_filled_in(tmp_path: Path) ->
         ("last_step=1000000", "last_step=50"),
         ("/tmp/train_logs", "train"),
     )
-    launch(tmp_path, script, 2, 2)
-    # Two workers may make the last step at the same time.
-    assert list((tmp_path / "train").glob("model.ckpt-5?.index"))
+    launch(tmp_path, script, 1, 1)
+    assert (tmp_path / "train/model.ckpt-50.index").exists()
 
 
 def test_the_skeleton_of_002_trains_a_model_that_is_filled_in(tmp_path: Path) -> None:
@@ -172,5 +171,5 @@ def test_the_skeleton_of_002_trains_a_model_that_is_filled_in(tmp_path: Path) ->
         ("/tmp/train_logs", "train"),
         ("FLAGS.worker_hosts(", "FLAGS.worker_hosts.split("),  # a slip of the seed's
     )
-    launch(tmp_path, script, 2, 2)
+    launch(tmp_path, script, 1, 1)
     assert list((tmp_path / "train").glob("events.out.tfevents.*"))
