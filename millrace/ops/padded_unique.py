@@ -129,22 +129,28 @@ def MaskedStitch(indices: list[Any], data: list[Any]) -> Any:
 
 @op(
     "_MaskedTake(params: T, indices: Tindices) -> output: T where Tindices: {int32, int64}; "
-    "in_place: bool = false",
+    "in_place: bool = false; zeros: bool = false",
     shape=unknown,
     gradient=NO_GRADIENT,
 )
-def MaskedTake(params: Any, indices: Any, *, in_place: bool, check: Any) -> Any:
+def MaskedTake(params: Any, indices: Any, *, in_place: bool, zeros: bool, check: Any) -> Any:
     """As Gather of rows; where the index is padding, any row.
 
     Args:
       params: The table.
       indices: A vector.
       in_place: Whether an index is its own place, or padding.
+      zeros: Whether to put zeros where it is padding.
       check: States that the others name rows.
     """
     if in_place and params.shape[0] == indices.shape[0]:
-        return params
-    return _take(params, indices, check)
+        rows = jnp.asarray(params)
+    else:
+        rows = _take(params, indices, check)
+    if zeros:
+        column = jnp.reshape(indices, indices.shape + (1,) * (rows.ndim - 1))
+        rows = jnp.where(column == padding(indices.dtype), jnp.zeros((), rows.dtype), rows)
+    return rows
 
 
 @op(

@@ -19,7 +19,15 @@ from typing import Any
 from millrace.graph import registry
 from millrace.passes import route_rows
 from millrace.passes.node import Node, Program
-from millrace.passes.padded_values import APPLY, TAKE, Kinds, follow, is_row_update, is_source
+from millrace.passes.padded_values import (
+    APPLY,
+    TAKE,
+    Kinds,
+    follow,
+    is_row_update,
+    is_source,
+    needs_zeros,
+)
 from millrace.passes.schedule import topological_order
 
 #: Each part of a table is asked for every row, so more parts would be more work than they save.
@@ -49,9 +57,10 @@ def pad_unique(program: Program, task_of: route_rows.TaskOf | None = None) -> No
         sources -= culprits
     if not sources:
         return
+    zeros = needs_zeros(ordered, kinds)
     for node in ordered:
         if not routes.replace(node, kinds):
-            _replace(node, kinds, sources)
+            _replace(node, kinds, sources, zeros)
     routes.finish(program)
 
 
@@ -59,7 +68,7 @@ def _has_many_parts(node: Node) -> bool:
     return bool(node.attrs.get("num_partitions", 0) > MAX_PARTS)
 
 
-def _replace(node: Node, kinds: Kinds, sources: set[Node]) -> None:
+def _replace(node: Node, kinds: Kinds, sources: set[Node], zeros: set[Any]) -> None:
     if node in sources:
         if node.type == "Unique":
             attrs = {"padded": node.inputs[0] in kinds, "out_idx": node.attrs["out_idx"]}
@@ -75,9 +84,10 @@ def _replace(node: Node, kinds: Kinds, sources: set[Node]) -> None:
         _become(node, "_MaskedStitch", node.attrs)
     elif node.type in ("Gather", "GatherV2"):
         attrs = {"T": node.attrs["Tparams"], "Tindices": node.attrs["Tindices"]}
-        in_place = kinds[node.inputs[1]].in_place
+        index = kinds[node.inputs[1]]
+        attrs |= {"in_place": index.in_place, "zeros": index.in_place and index.group in zeros}
         node.inputs = node.inputs[:2]
-        _become(node, "_MaskedTake", {**attrs, "in_place": in_place})
+        _become(node, "_MaskedTake", attrs)
     elif node.type == "ResourceGather":
         attrs = {key: node.attrs[key] for key in ("dtype", "Tindices")}
         _become(node, "_MaskedResourceTake", attrs)

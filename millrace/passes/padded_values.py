@@ -167,6 +167,27 @@ def _is_linear(node: Node, kinds: Kinds) -> bool:
     return spread[0] and not any(spread[1:]) and node.type in ("Div", "Mul", "Neg", "RealDiv")
 
 
+def _adds_squares(node: Node, kinds: Kinds) -> dict[int, Kind] | None:
+    """Zeros add nothing; `needs_zeros` says who must put them where padding is."""
+    return {} if kinds[node.inputs[0]].spread else None
+
+
+def needs_zeros(nodes: Iterable[Node], kinds: Kinds) -> set[Any]:
+    """The groups whose spread rows must be zeros where the index is padding."""
+    pending = [
+        kinds[node.inputs[0]].group
+        for node in nodes
+        if node.type == "L2Loss" and node.inputs[0] in kinds
+    ]
+    found: set[Any] = set()
+    while pending:
+        group = pending.pop()
+        found.add(group)
+        if isinstance(group, tuple) and group[0] == "joined":
+            pending.extend(group[1])
+    return found
+
+
 def _length(node: Node, kinds: Kinds) -> dict[int, Kind] | None:
     kind = kinds[node.inputs[0]]
     if kind.what not in ("index", "rows"):
@@ -306,6 +327,7 @@ _RULES: dict[str, _Rule] = {
     "DynamicStitch": _stitch,
     "ParallelDynamicStitch": _stitch,
     "Cast": _cast,
+    "L2Loss": _adds_squares,
     APPLY: _applied,
 }
 _RULES.update(

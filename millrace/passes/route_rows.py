@@ -104,7 +104,7 @@ class Routes:
             else:
                 attrs = {"T": node.attrs["Tparams"], "Tindices": node.attrs["Tindices"]}
                 node.inputs = node.inputs[:2]
-                _become(node, "_MaskedTake", {**attrs, "in_place": False})
+                _become(node, "_MaskedTake", {**attrs, "in_place": False, "zeros": True})
             return True
         if node.type == "Reshape":
             # To the shape that it has: what is sent needs no second name.

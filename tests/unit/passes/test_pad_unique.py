@@ -114,6 +114,32 @@ def test_two_lookups_of_one_table_are_one_call(monkeypatch: pytest.MonkeyPatch) 
         np.testing.assert_allclose(found, wanted, rtol=1e-6)
 
 
+@pytest.mark.parametrize("parts", [1, 3])
+def test_gradients_that_are_clipped_by_their_norm_are_one_call(
+    parts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run() -> tuple[Any, int]:
+        with tf.Graph().as_default(), tf.Session() as sess:
+            ids = tf.placeholder(tf.int64, [None])
+            loss = tf.reduce_sum(tf.nn.embedding_lookup(table_of(parts, False), ids) ** 2)
+            optimizer = tf.train.AdagradOptimizer(0.5)
+            gradients, variables = zip(*optimizer.compute_gradients(loss), strict=True)
+            clipped, norm = tf.clip_by_global_norm(gradients, 0.5)
+            train = optimizer.apply_gradients(zip(clipped, variables, strict=True))
+            sess.run(tf.global_variables_initializer())
+            found = sess.run([norm, train], {ids: [1, 2, 7, 1]})[0]
+            before = sess._backend.xla_calls
+            sess.run(train, {ids: [1, 2, 7, 1]})
+            calls = sess._backend.xla_calls - before
+            return [found, *sess.run(tf.global_variables())], calls
+
+    padded, calls = run()
+    assert calls == 1
+    monkeypatch.setattr(plan, "pad_unique", lambda program: None)
+    for found, wanted in zip(padded, run()[0], strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-6)
+
+
 @pytest.mark.parametrize("parts", [1, 2])
 def test_a_row_that_is_not_there_fails_the_step_and_changes_nothing(parts: int) -> None:
     ids = tf.placeholder(tf.int32, [None])
