@@ -57,6 +57,7 @@ from millrace.runtime.kernel_call import (
     StoredState,
     VariableRef,
     call,
+    call_plainly,
     gather_inputs,
     variable_key,
 )
@@ -207,6 +208,14 @@ class HostStage:
         #: What is locked while it runs: all that it touches, if it writes anything.
         self._locked = list(dict.fromkeys(use.written + use.read)) if use.written else []
         self.inputs = [edge for edge in dict.fromkeys(node.inputs) if not is_variable_edge(edge)]
+        self._places = [self.inputs.index(edge) for edge in node.inputs if edge in self.inputs]
+        self._is_plain = (
+            _IN_MEMORY.search(node.type) is not None
+            and len(self._places) == len(node.inputs)
+            and not self._locked
+            and not self._snapshots
+            and set(node.definition.specials) <= {"ctx", "node"}
+        )
 
     @property
     def name(self) -> str:
@@ -215,6 +224,8 @@ class HostStage:
 
     def run(self, inputs: list[Any], step: Any) -> Any:
         """Runs the kernel; a blocking one may return a Deferred of its outputs."""
+        if self._is_plain and all(type(value) is np.ndarray for value in inputs):
+            return call_plainly(self.node, [inputs[place] for place in self._places], step)
         services = Services(
             StoredState(step.resources),
             rng=lambda node: random_key(node, step.random_counters([node])[0]),
