@@ -93,7 +93,8 @@ class Heartbeat:
         if self.silent >= settings.silence / 2 and not self._probing:
             self._probing = True
             found.append(Instruction.PROBE)
-        if self.silent >= settings.silence and not self._unanswered and not self._warned:
+        answered = self._unreached < self.silent
+        if self.silent >= settings.silence and answered and not self._warned:
             self._warned = True
             found.append(Instruction.WARN)
         return found

@@ -65,6 +65,7 @@ def test_a_task_that_answers_probes_is_busy_and_is_waited_for(peer):
 def test_nobody_is_lost_before_a_probe_has_failed(peer):
     said = [peer.look() for _ in range(20)]
     assert sum(PROBE in each for each in said) == 1  # one at a time
+    assert not any(WARN in each for each in said)  # nothing is known of it yet
     peer.heartbeat.probed(False)
     assert peer.look() == [LOSE]
 
