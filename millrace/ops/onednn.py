@@ -12,8 +12,10 @@ Arrays have their channels last: ``[batch, height, width, channels]``, and filte
 
 from __future__ import annotations
 
+import functools
 import json
 import os
+import pathlib
 import platform
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -44,12 +46,19 @@ def unreachable_because() -> str | None:
         return f"not tried on {platform.system()}, {platform.machine()}"
     if jaxlib.__version__ not in TRIED_RELEASES:
         return f"not tried with jaxlib {jaxlib.__version__}, only {', '.join(TRIED_RELEASES)}"
+    if not _has_wide_registers():
+        return "the processor lacks AVX2, and oneDNN is slow there"
     if jax.default_backend() != "cpu":
         return f"the arrays are on another device: {jax.default_backend()}"
     config: Any = jax.config
     if config.jax_enable_compilation_cache and config.jax_compilation_cache_dir:
         return "JAX's compilation cache is in use, and cannot hold such programs"
     return None
+
+
+@functools.cache
+def _has_wide_registers() -> bool:
+    return " avx2 " in pathlib.Path("/proc/cpuinfo").read_text()
 
 
 def takes(

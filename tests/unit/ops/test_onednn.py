@@ -113,6 +113,9 @@ def test_where_onednn_was_not_tried_it_is_not_used(reachable, monkeypatch):
     with monkeypatch.context() as context:
         context.setattr(jaxlib, "__version__", "0.99")
         assert "0.99" in onednn.unreachable_because()
+    with monkeypatch.context() as context:
+        context.setattr(onednn, "_has_wide_registers", lambda: False)
+        assert "AVX2" in onednn.unreachable_because()
     monkeypatch.setenv("MILLRACE_ONEDNN", "0")
     assert "MILLRACE_ONEDNN" in onednn.unreachable_because()
     step = [Window(3, 1, 1, b"SAME")] * 2
