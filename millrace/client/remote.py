@@ -49,6 +49,7 @@ class RemoteBackend:
             except BaseException:
                 self._connection.close()
                 raise
+            self._connection.hold_session(self._handle)
 
     def _call_patiently(self, method: str, request: Any) -> Any:
         """Calls a method; while the server is not there, waits for it and says so."""

@@ -24,6 +24,7 @@ from millrace.platform import limits, logging
 from millrace.platform.patience import Patience
 from millrace.rpc import refusal
 from millrace.rpc.callers import Callers, host_of
+from millrace.rpc.channel import start_thread
 from millrace.rpc.grpc_channel import GrpcChannel
 from millrace.rpc.messages import MASTER_METHODS, WORKER_METHODS
 from millrace.rpc.security import Security
@@ -31,6 +32,7 @@ from millrace.rpc.security import Security
 MASTER = "tensorflow.MasterService"
 WORKER = "tensorflow.WorkerService"
 PEER = "millrace.PeerService"
+SESSION = "millrace.SessionService"
 _NO_LIMIT = -1
 #: A message of protobuf's, and so of gRPC's, is never larger.
 _MAX_MESSAGE = (1 << 31) - 1
@@ -208,6 +210,35 @@ class RpcServer:
                         ),
                         "Exchange": grpc.stream_stream_rpc_method_handler(exchange),
                     },
+                ),
+            )
+        )
+
+    def add_holds(self, hold: Callable[[str], Callable[[], None] | None]) -> None:
+        """Serves calls that last as long as the client wants a session.
+
+        Args:
+          hold: Begins to hold the session of a name; returns what lets go of it, or None if there
+            is no such session.
+        """
+
+        def attend(request: bytes, context: Any) -> Iterator[bytes]:
+            gone = threading.Event()
+            let_go = hold(request.decode(errors="replace"))
+            if let_go is None:
+                context.abort(grpc.StatusCode.NOT_FOUND, "There is no such session.")
+                return
+            try:
+                if context.add_callback(gone.set):
+                    yield b""
+                    gone.wait()
+            finally:
+                let_go()
+
+        self._server.add_generic_rpc_handlers(
+            (
+                grpc.method_handlers_generic_handler(
+                    SESSION, {"Hold": grpc.unary_stream_rpc_method_handler(attend)}
                 ),
             )
         )
@@ -539,6 +570,28 @@ class Connection:
                 probe.close()
             self._reached_at = time.monotonic()
             return True
+
+    def hold_session(self, handle: str) -> None:
+        """Holds a session of the server until the connection is closed.
+
+        When the call breaks because the connection does, it is made again as soon as there is one.
+        """
+        if self._closed:
+            return
+        try:
+            held = self.grpc_channel.unary_stream(f"/{SESSION}/Hold")(
+                handle.encode(), wait_for_ready=True
+            )
+        except ValueError:  # gRPC's answer to a closed channel
+            return
+
+        def ended() -> None:
+            if not self._closed and held.code() is grpc.StatusCode.UNAVAILABLE:
+                # Not here: gRPC waits for the end of its callbacks.
+                start_thread(self.hold_session, "millrace holds a session", handle)
+
+        if not held.add_callback(ended):
+            ended()
 
     def open_stream(self, ticket: bytes, channel: GrpcChannel) -> None:
         """Makes `channel` one end of a stream to the server."""

@@ -116,9 +116,10 @@ def _bound(inputs: Sequence[Any], deciding: Iterable[int], pure: bool) -> float:
             bound *= size
     for i in deciding:
         value = inputs[i]
-        if isinstance(value, jax.core.Tracer) or not hasattr(value, "dtype"):
-            continue
-        kind = value.dtype.kind
+        dtype = getattr(value, "dtype", None)
+        if isinstance(value, jax.core.Tracer) or not isinstance(dtype, np.dtype):
+            continue  # An array of TensorArray's has a dtype too, but no numbers.
+        kind = dtype.kind
         if kind not in "iuf" or value.size > (_MAX_NUMBERS if pure else 1):
             continue
         for number in np.asarray(value).ravel().tolist():

@@ -299,6 +299,11 @@ class MasterSession:
             raise
         self._is_open = True
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a step of it runs; one that gets its feeds in parts counts until it ends."""
+        return bool(self._steps)
+
     def give_up(self) -> None:
         """Stops waiting for tasks; nothing happens when the session is open."""
         self._given_up.set()

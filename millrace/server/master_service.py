@@ -21,6 +21,7 @@ from millrace.rpc.service import caller
 from millrace.server.distributed_step import PreparedStep
 from millrace.server.guest import GraphSize, SessionQuota, read_tensor
 from millrace.server.master import Master, MasterSession
+from millrace.server.session_leases import SessionLeases
 
 _MAX_CACHED_RUNS = 1024
 
@@ -149,8 +150,20 @@ class MasterService:
         self._file_access = file_access
         self._quota = SessionQuota(lambda handle: handle in master.sessions)
         self._served: dict[str, _ServedSession] = {}
+        self.leases = SessionLeases(self._is_busy, self._end)
+
+    def _is_busy(self, handle: str) -> bool:
+        session = self._master.sessions.get(handle)
+        return session is not None and session.is_busy
+
+    def _end(self, handle: str) -> None:
+        session = self._master.sessions.get(handle)
+        if session is not None:
+            session.close()
+        self._served.pop(handle, None)
 
     def _session(self, handle: str) -> _ServedSession:
+        self.leases.use(handle)
         self._master.session(handle)  # raises when it is closed
         found = self._served.get(handle)
         if found is None:
@@ -170,12 +183,15 @@ class MasterService:
         session = self._master.create_session(graph, config, request.target, self._file_access)
         self._quota.note(session.handle, caller())
         self._served[session.handle] = _ServedSession(session, size)
+        self.leases.open(session.handle)
+        self.leases.close_idle()
         self._forget_closed()
         return messages.CreateSessionResponse(session_handle=session.handle, graph_version=0)
 
     def _forget_closed(self) -> None:
         for handle in [h for h in list(self._served) if h not in self._master.sessions]:
             self._served.pop(handle, None)
+            self.leases.forget(handle)
 
     def extend_session(self, request: Any) -> Any:
         """Adds nodes to a session's graph."""
@@ -224,6 +240,7 @@ class MasterService:
 
     def close_session(self, request: Any) -> Any:
         """Ends a session."""
+        self.leases.forget(request.session_handle)
         self._master.session(request.session_handle).close()
         self._served.pop(request.session_handle, None)
         return messages.CloseSessionResponse()

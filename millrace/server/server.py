@@ -142,8 +142,11 @@ class Server:
         )
         self._peers.was_paused, self._peers.awake = self._watch.was_paused, self._watch.awake
         file_access = FileAccess.for_server(allowed_folders, not is_loopback(host))
+        service = MasterService(self._master, file_access)
+        self._leases = service.leases
+        self._rpc.add_holds(self._leases.hold)
         self._rpc.add_services(
-            MasterService(self._master, file_access),
+            service,
             WorkerService(
                 self._worker, self._devices, self._peers.channel, self._cluster, file_access
             ),
@@ -288,6 +291,7 @@ class Server:
                 del _running[self.target]
         try:
             self._watch.stop()
+            self._leases.stop()
             self._master.close()
             self._worker.close()
             self._peers.close()
