@@ -20,7 +20,7 @@ def graph() -> Iterator[tf.Graph]:
 
 def written(folder: Path) -> list[list[tuple[int, str]]]:
     """What is in each event file of a folder, the oldest first."""
-    files = sorted(folder.glob("events*"), key=lambda path: path.name.split(".")[5])
+    files = sorted(folder.glob("events*"), key=lambda path: int(path.name.split(".")[-2]))
     return [
         [(event.step, event.WhichOneof("what")) for event in tf.train.summary_iterator(str(path))]
         for path in files
