@@ -25,6 +25,7 @@ from millrace.runtime.resources import ResourceStore, VariableSlot
 
 #: No element of a tensor is larger.
 _ELEMENT_BYTES = 16
+_ARRAYS = (np.ndarray, np.generic, jax.Array)
 #: Outputs with no more elements always fit.
 _SMALL = 1 << 20
 #: Inputs with more elements are not taken for numbers that decide a shape.
@@ -111,15 +112,14 @@ def _bound(inputs: Sequence[Any], deciding: Iterable[int], pure: bool) -> float:
     """More elements than any output has, unless the op is unlike all others."""
     bound = 1.0
     for value in inputs:
-        size = getattr(value, "size", 1)
-        if size > 1:
-            bound *= size
+        # Variables, handles and lists of tensors are passed by what they are.
+        if isinstance(value, _ARRAYS) and value.size > 1:
+            bound *= value.size
     for i in deciding:
         value = inputs[i]
-        dtype = getattr(value, "dtype", None)
-        if isinstance(value, jax.core.Tracer) or not isinstance(dtype, np.dtype):
-            continue  # An array of TensorArray's has a dtype too, but no numbers.
-        kind = dtype.kind
+        if isinstance(value, jax.core.Tracer) or not isinstance(value, _ARRAYS):
+            continue
+        kind = value.dtype.kind
         if kind not in "iuf" or value.size > (_MAX_NUMBERS if pure else 1):
             continue
         for number in np.asarray(value).ravel().tolist():

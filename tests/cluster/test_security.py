@@ -8,6 +8,7 @@ import json
 import os
 import socket
 import ssl
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -220,6 +221,25 @@ def test_those_who_have_the_keys_train(make_job, authority, kind, way):
         large = tf.ones([1000, 1000]) * 3  # many records of TLS's
     with tf.device("/job:ps/task:0"):
         assert run_remotely(cluster, tf.reduce_sum(large)) == 3e6
+
+
+def test_a_task_that_is_gone_and_back_is_found_behind_its_door(make_cluster, use, authority):
+    use(keys(authority))
+    cluster = make_cluster({"ps": 1, "worker": 1}, "socket")
+    with tf.device("/job:ps/task:0"):
+        fetch = tf.Variable(3.0)
+    with tf.device("/job:worker/task:0"):
+        doubled = fetch * 2
+    with tf.Session(cluster.target("worker", 0)) as session:
+        session.run(fetch.initializer)
+        assert session.run(doubled) == 6
+        cluster["ps", 0].stop()
+        with pytest.raises((errors.UnavailableError, errors.AbortedError)):
+            session.run(doubled)
+    cluster.start("ps", 0)
+    with tf.Session(cluster.target("worker", 0)) as session:
+        session.run(fetch.initializer)
+        assert session.run(doubled) == 6
 
 
 def test_the_data_plane_speaks_tls_only(make_job, authority):
@@ -668,6 +688,55 @@ def test_a_greedy_client_may_have_so_many_calls_and_no_more(
     for call in calls:
         call.result()
     session.close()
+
+
+def _unfinished_request(port: int, method: str) -> socket.socket:
+    """A connection with a call of which the request never ends, in HTTP/2's own bytes."""
+
+    def frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
+        size = len(payload).to_bytes(3, "big")
+        return size + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
+
+    headers = {
+        ":method": "POST",
+        ":scheme": "http",
+        ":authority": "localhost",
+        ":path": method,
+        "te": "trailers",
+        "content-type": "application/grpc",
+    }
+    block = b"".join(
+        bytes([0, len(name)]) + name.encode() + bytes([len(value)]) + value.encode()
+        for name, value in headers.items()
+    )
+    settings, begun = frame(4, 0, 0, b""), frame(1, 4, 1, block)  # 4: the headers end here
+    part = frame(0, 0, 1, b"\0" + (1 << 20).to_bytes(4, "big") + b"some of it")
+    connection = socket.create_connection(("127.0.0.1", port), SECONDS)
+    connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + settings + begun + part)
+    return connection
+
+
+def _step_threads() -> int:
+    return sum(thread.name == "millrace step" for thread in threading.enumerate())
+
+
+@pytest.mark.parametrize("token", ["", GOOD_TOKEN])
+def test_clients_that_never_finish_their_request_keep_nobody_waiting(make_job, token, until):
+    cluster, trainer = make_job(Security(token=token))
+    port = int(address(cluster).rpartition(":")[2])
+    before = _step_threads()
+    slow = [_unfinished_request(port, "/tensorflow.MasterService/RunStep") for _ in range(100)]
+    try:
+        if not token:
+            until(lambda: _step_threads() >= before + 50)  # They wait, each by itself.
+        for _ in range(3):
+            trainer.step()
+        assert run_remotely(cluster, tf.constant(3.0) * 2) == 6
+        if token:  # They have none, and are not waited for.
+            assert _step_threads() < before + 50
+    finally:
+        for connection in slow:
+            connection.close()
 
 
 def test_a_message_may_be_so_large_and_no_larger(make_job, monkeypatch):
