@@ -15,6 +15,7 @@ from millrace.platform.patience import Patience
 from millrace.rpc import messages
 from millrace.rpc.failed_node import explained
 from millrace.rpc.service import Connection
+from millrace.rpc.wire_limit import check_fits
 
 #: A closing session waits no longer than this for its server.
 _CLOSE_SECONDS = 5.0
@@ -125,6 +126,12 @@ class RemoteBackend:
             fetch=[tensor.name for tensor in fetches],
             target=[op.name for op in targets],
             store_errors_in_response_body=True,
+        )
+        check_fits(
+            values,
+            "The values fed to a step",
+            "Feed parts of it to several steps, let the tasks read it themselves, or run the "
+            "client in the process of a server: tasks send each other tensors of any size.",
         )
         for tensor, value in zip(feeds, values, strict=True):
             proto = make_tensor_proto(value, dtype=tensor.dtype.base_dtype)

@@ -18,12 +18,18 @@ from millrace.platform.file_access import FileAccess
 from millrace.rpc import messages
 from millrace.rpc.failed_node import with_marked_node
 from millrace.rpc.service import caller
+from millrace.rpc.wire_limit import check_fits
 from millrace.server.distributed_step import PreparedStep
 from millrace.server.guest import GraphSize, SessionQuota, read_tensor
 from millrace.server.master import Master, MasterSession
 from millrace.server.session_leases import SessionLeases
 
 _MAX_CACHED_RUNS = 1024
+#: The error for results that do not fit a message.
+_TOO_MUCH = (
+    "The values fetched from a step",
+    "The step has run; fetch parts of it, or run the client in the process of a server.",
+)
 
 
 class _ServedSession:
@@ -225,6 +231,7 @@ class MasterService:
                 feeds = [read_tensor(item.tensor) for item in request.feed]
                 metadata = RunMetadata()
                 values = served.session.run(prepared, feeds, request.options, metadata)
+                check_fits(values, *_TOO_MUCH)
                 if metadata.ByteSize():
                     response.metadata.CopyFrom(metadata)
         except errors.OpError as error:
@@ -281,6 +288,7 @@ class MasterService:
         metadata = RunMetadata()
         try:
             values = served.session.run(prepared, feeds, options.run_options, metadata)
+            check_fits(values, *_TOO_MUCH)
         except errors.OpError as error:
             raise with_marked_node(error) from None
         response = messages.RunCallableResponse()

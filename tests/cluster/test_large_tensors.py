@@ -42,3 +42,25 @@ def test_a_tensor_of_two_and_a_half_gibibytes_goes_to_another_task(make_cluster,
     with tf.Session(cluster.target("worker")) as sess:
         found, count = sess.run([ends, size], {x: value})
     assert found.tolist() == [5, 7] and count == SIZE
+
+
+def test_a_feed_that_no_message_can_hold_is_refused_and_the_limit_is_named(make_cluster, value):
+    """Between a client and a server in another process: TensorFlow's wire has the limit."""
+    cluster = make_cluster({"worker": 1})
+    x = tf.placeholder(tf.uint8, [None])
+    with tf.Session(cluster.target("worker", remote=True)) as sess:
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"2684354563 bytes.*2 GiB"):
+            sess.run(x[:1], {x: value})
+        assert sess.run(x[:1], {x: value[:9]}) == [5]
+
+
+def test_a_fetch_that_no_message_can_hold_is_refused_and_the_limit_is_named(
+    make_cluster, monkeypatch
+):
+    cluster = make_cluster({"worker": 1})
+    two = [tf.zeros([600], tf.uint8), tf.ones([600], tf.uint8)]
+    with tf.Session(cluster.target("worker", remote=True)) as sess:
+        monkeypatch.setattr("millrace.rpc.wire_limit.MAX_BYTES", 1000)
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"1200 bytes.*The step has run"):
+            sess.run(two)
+        assert sess.run(two[1]).sum() == 600
