@@ -163,8 +163,6 @@ class Chaos:
         """Lets a fault happen to a task, and waits until all is well."""
         role = "ps" if task.name.startswith("ps") else "worker"
         kind = f"{how} {'chief' if task.name == 'worker0' else role}"
-        before = max(max(worker.steps(), default=0) for worker in self.workers)
-        latest = max((w.steps()[-1] for w in self.workers if w.steps()), default=before)
         at = time.monotonic()
         if how == KILL:
             task.popen.kill()
@@ -193,14 +191,24 @@ class Chaos:
             if (line := worker.first("An error was raised by a step", at)) is not None
             for when in [line[0]]
         ]
-        lowest = min(int(line.split()[1]) for _, line in filter(None, first))
         return Fault(
-            kind,
-            task.name,
-            min(noticed) - at if noticed else None,
-            recovered,
-            max(0, latest - lowest),
+            kind, task.name, min(noticed) - at if noticed else None, recovered, self._lost(at)
         )
+
+    def _lost(self, since: float) -> int:
+        """By how much the global step has gone back, as all workers saw it."""
+        said = sorted(
+            (when, int(line.split()[1]))
+            for worker in self.workers
+            for when, line in reversed_since(worker.lines, since - 1.0)
+            if line.startswith("step ")
+        )
+        highest = lost = 0
+        for _, step in said:
+            highest = max(highest, step)
+            lost = max(lost, highest - step)
+        # Workers do not speak in the order of their steps.
+        return lost if lost > 4 * WORKERS else 0
 
     def _finish(self) -> dict:
         """Lets the training end; what the chief says of it."""

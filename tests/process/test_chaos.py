@@ -23,7 +23,5 @@ def test_training_survives_whatever_happens_to_one_task_at_a_time(mode: str, tmp
     print("\n".join(table(chaos.faults)))
     assert 0 <= learned["step"] - learned["last_step"] <= OVERSHOOT
     assert learned["accuracy"] > 0.96, learned
-    assert len(chaos.faults) == FAULTS
-    # Between two faults every worker trained; and nothing was lost but what came after the newest
-    # checkpoint, which is written every 100 steps and takes a moment.
-    assert max(fault.lost for fault in chaos.faults) < 300
+    # Between two faults every worker trained. All kinds of faults were among them.
+    assert len(chaos.faults) == FAULTS and len({fault.kind for fault in chaos.faults}) == 6
