@@ -140,6 +140,15 @@ class _Partitioner:
             task = self._task[node]
             for i, edge in enumerate(node.inputs):
                 if self._crosses(edge.node, task):
+                    if edge.dtype._is_ref_dtype and _is_named_in_body(edge.node, node):
+                        raise errors.InvalidArgumentError(
+                            None,
+                            node.source,
+                            f"{node.name} ({node.type}) on {task} reads or writes the variable "
+                            f"{edge.node.name} in a branch or loop, but that is on "
+                            f"{self._task[edge.node]}. Place the branch or loop there too, or read "
+                            "the variable before it.",
+                        )
                     crossings.append((node, i, edge))
                     self._message(edge.node, task).edges.setdefault(edge, -1)
             for control in node.controls:
@@ -381,6 +390,16 @@ def _may_wait(node: Node) -> bool:
     if node.definition.kind == "blocking":
         return node.definition is not LOOP_RECEIVE  # What it waits for is in its loop.
     return any(_may_wait(inner) for body in bodies_of(node) for inner in body.nodes)
+
+
+def _is_named_in_body(variable: Node, node: Node) -> bool:
+    """Whether a function that the node calls uses a variable itself, not its value."""
+    return any(
+        edge.dtype._is_ref_dtype and edge.node.name == variable.name
+        for body in bodies_of(node)
+        for inner in body.nodes
+        for edge in inner.inputs
+    )
 
 
 def _holds_state(node: Node) -> bool:
