@@ -15,15 +15,23 @@ from millrace.ops.xla import jax, jnp
 
 
 @pytest.fixture
-def reachable(monkeypatch):
-    """No compilation cache, which this test suite has and oneDNN's programs must not meet."""
-    assert "compilation cache" in onednn.unreachable_because()
+def compilation_cache_setting():
+    """Turns JAX's compilation cache, which this test suite uses, on or off; puts it back."""
+    before = jax.config.jax_enable_compilation_cache
+
+    def turn(on):
+        jax.config.update("jax_enable_compilation_cache", on)
+        compilation_cache.reset_cache()  # JAX asks for the setting once, until this.
+
+    yield turn
+    turn(before)
+
+
+@pytest.fixture
+def reachable(compilation_cache_setting, monkeypatch):
+    """oneDNN for convolutions of any size."""
+    compilation_cache_setting(False)
     monkeypatch.setattr(onednn, "LEAST_WORK", 0)
-    jax.config.update("jax_enable_compilation_cache", False)
-    compilation_cache.reset_cache()  # JAX asks for the setting once, until this.
-    yield
-    jax.config.update("jax_enable_compilation_cache", True)
-    compilation_cache.reset_cache()
 
 
 def normal(*shape):
@@ -103,6 +111,12 @@ def test_what_onednn_cannot_do_is_not_asked_of_it(shape, dtype, before, monkeypa
     filters = jax.ShapeDtypeStruct((5, 5, 32, 64), dtype)
     pads = [(before, 0), (before, 0)]
     assert not onednn.takes(x, filters, pads, (1, 1), (1, 1))
+
+
+def test_a_program_that_jax_would_write_to_its_cache_does_without_onednn(compilation_cache_setting):
+    assert jax.config.jax_compilation_cache_dir
+    compilation_cache_setting(True)
+    assert "compilation cache" in onednn.unreachable_because()
 
 
 def test_where_onednn_was_not_tried_it_is_not_used(reachable, monkeypatch):
