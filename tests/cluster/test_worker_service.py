@@ -216,3 +216,54 @@ def test_a_dead_value_is_fetched_from_the_task_that_keeps_it(cluster, ask):
         worker.mailbox.end(step)
     (slot,) = [s for _, name, s in cluster["ps", 0].worker.resources.all_of(VariableSlot)]
     assert float(slot.value) == 7.0
+
+
+@pytest.mark.parametrize("in_body", [True, False])
+def test_an_error_of_a_part_comes_in_the_body_or_as_status_as_asked(doubling, in_body):
+    """The op's name is marked as TensorFlow's clients look for it."""
+    x = key(doubling.PS, doubling.PS, "_recv_x_0")
+    request = messages.RunGraphRequest(
+        session_handle="of tensorflow",
+        graph_handle=doubling.handle,
+        step_id=3,
+        store_errors_in_response_body=in_body,
+    )
+    request.send.add(name=x, tensor=tf.make_tensor_proto(np.zeros([2, 3], np.float32)))
+    request.send.add(name=x + "2", tensor=tf.make_tensor_proto(np.float32(0)))
+    doubling.definition.node[1].op = "MatMul"
+    doubling.register()
+    request.graph_handle = doubling.handle
+    if in_body:
+        response = doubling.worker.run_graph(request)
+        assert response.status_code == tf.errors.INVALID_ARGUMENT
+        assert "{{node twice}}" in response.status_error_message
+    else:
+        with pytest.raises(tf.errors.InvalidArgumentError, match="{{node twice}}"):
+            doubling.worker.run_graph(request)
+    doubling.clean_up(3)
+
+
+@pytest.mark.parametrize("in_body", [True, False])
+def test_an_error_of_a_step_comes_in_the_body_or_as_status_as_asked(cluster, in_body):
+    graph = tf.Graph()
+    with graph.as_default():
+        tf.assert_equal(tf.placeholder(tf.int32, [], name="x"), 1, name="one")
+    connection = Connection(cluster["worker", 0].target.removeprefix("grpc://"))
+    master = connection.master()
+    request = messages.CreateSessionRequest(graph_def=graph.as_graph_def())
+    handle = master.create_session(request).session_handle
+    step = messages.RunStepRequest(
+        session_handle=handle,
+        target=[graph.get_operations()[-1].name],
+        store_errors_in_response_body=in_body,
+    )
+    step.feed.add(name="x:0", tensor=tf.make_tensor_proto(np.int32(2)))
+    if in_body:
+        response = master.run_step(step)
+        assert response.status_code == tf.errors.INVALID_ARGUMENT
+        assert "{{node " in response.status_error_message
+    else:
+        with pytest.raises(tf.errors.InvalidArgumentError, match="{{node "):
+            master.run_step(step)
+    master.close_session(messages.CloseSessionRequest(session_handle=handle))
+    connection.close()
