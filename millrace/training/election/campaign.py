@@ -24,6 +24,16 @@ from millrace.training.waiting import SYSTEM_CLOCK, Clock, Wait
 
 #: How long the end of a campaign waits for its thread, which may be in a call.
 _END_SECONDS = 5.0
+#: What a register may say that is worth another try; anything else ends the training.
+_PASSING = (
+    errors.UnavailableError,
+    errors.DeadlineExceededError,
+    errors.CancelledError,
+    errors.AbortedError,
+    errors.ResourceExhaustedError,
+    errors.InternalError,
+    errors.UnknownError,
+)
 
 
 class Campaign:
@@ -146,14 +156,14 @@ class Campaign:
     # -- The thread ------------------------------------------------------------------------
 
     def _run(self) -> None:
-        self.heard_of(self._latest())
+        self._ask_elsewhere()
         clock = Clock(self._clock.now, lambda s: self._rest(s), self._clock.wall)
         unreachable: Wait | None = None
         while not self._ending.is_set():
             try:
                 pause = self._turn()
                 unreachable = None
-            except errors.UnavailableError as error:
+            except _PASSING as error:
                 unreachable = unreachable or Wait(None, clock=clock)
                 self._announce()
                 unreachable.pause(functools.partial(_advice, error.message))
@@ -173,7 +183,7 @@ class Campaign:
         """One turn; how long to rest after it."""
         reading = self._register.read()
         if reading.record is None:
-            self.heard_of(self._latest())
+            self._ask_elsewhere()
         with self._lock:
             instruction = self._candidate.on_reading(reading, self._clock.now())
         if isinstance(instruction, Rest):
@@ -186,6 +196,12 @@ class Campaign:
             else:
                 self._candidate.on_refused()
         return 0.0
+
+    def _ask_elsewhere(self) -> None:
+        try:
+            self.heard_of(self._latest())
+        except errors.OpError as error:
+            logging.warning("Which chiefs there were is not known, for now: %s", error.message)
 
     def _release(self) -> None:
         write = self._candidate.release(self._register.read())
