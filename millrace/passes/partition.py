@@ -284,7 +284,8 @@ class _Partitioner:
                     None,
                     edge.node.source,
                     f"{edge.name} is a handle ({edge.dtype.name}) that is used on {to}, but what "
-                    f"is behind it is on {source}. Place its users there too.",
+                    f"is behind it is on {source}. Place its users there too, or give a loop or "
+                    "branch the value of a variable (v.read_value() before it).",
                 )
             message.edges[edge] = i
         types = [edge.dtype.base_dtype for edge in message.edges]
