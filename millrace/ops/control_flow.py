@@ -29,7 +29,15 @@ from millrace.graph.registry import JAX_GRADIENT, NO_GRADIENT
 from millrace.graph.shape_inference import ShapeContext, none
 from millrace.graph.slices import IndexedSlices
 from millrace.graph.tensor import Tensor
-from millrace.ops import array, assertion, cast, comparison, loop_lowering, reduction
+from millrace.ops import (
+    array,
+    assertion,
+    cast,
+    comparison,
+    hoisted_reads,
+    loop_lowering,
+    reduction,
+)
 from millrace.ops.structures import Leaves
 from millrace.ops.xla import jax, jnp
 
@@ -292,6 +300,9 @@ def cond(
         pred = convert_to_tensor(pred, name="pred")
         branches = [_branch("cond_true", true_fn), _branch("cond_false", false_fn)]
         _check_same_outputs(branches)
+        if isinstance(branches[0].graph.outer, FuncGraph):
+            # Not elsewhere: a branch that is not taken may read a variable without a value.
+            hoisted_reads.take_out(branches)
         captures = _share_captures([b.graph for b in branches])
         functions = [b.finish() for b in branches]
         with control_dependencies(_outer_controls([b.graph for b in branches])):
@@ -707,6 +718,7 @@ class _Loop:
             raise TypeError(f"The condition of a loop must be a bool, not {pred.dtype.name}")
         body = self._trace("while_body", self._call_body)
         self._check_body(body)
+        hoisted_reads.take_out([condition, body])
         captures = _share_captures([condition.graph, body.graph])
         body.leaves.tensors.extend(body.graph.captures.values())
         functions = [condition.finish(), body.finish()]
