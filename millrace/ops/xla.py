@@ -10,7 +10,6 @@ import ctypes
 import logging
 import os
 import sys
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -28,18 +27,6 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _KEPT_BYTES = 1 << 30
 #: Variables of the environment that tell XLA's CPU client how many threads it gets.
 _THREADS = ("PJRT_NPROC", "NPROC")
-
-
-def in_place() -> dict[str, Any] | None:
-    """Compiler options for programs that are given variables and return their new values.
-
-    Without them XLA for CPUs copies each variable whose last reader and whose update do not
-    depend on each other (a layer's weights: the gradient by the layer's input and the update),
-    though it runs the one before the other anyway.
-    """
-    if jax.default_backend() != "cpu":
-        return None
-    return {"xla_cpu_copy_insertion_use_region_analysis": True}
 
 
 def _keep_freed_memory() -> None:

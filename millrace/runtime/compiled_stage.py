@@ -16,7 +16,7 @@ import numpy as np
 from millrace.core import errors
 from millrace.ops import philox
 from millrace.ops.loop_lowering import NotCompilable
-from millrace.ops.xla import in_place, jax, jnp
+from millrace.ops.xla import jax, jnp
 from millrace.passes.function_body import (
     bodies_of,
     functions_of,
@@ -422,7 +422,7 @@ class CompiledStage:
             return _Outcome(outputs, written, stored, stacked, details, notes)
 
         stage.__name__ = self.name
-        return jax.jit(stage, donate_argnums=(0,), compiler_options=in_place())
+        return jax.jit(stage, donate_argnums=(0,))
 
     def _moves(self, values: dict[Node, Any], dynamic: list[Any]) -> list[tuple[int, int]]:
         """Variables whose new values are inputs as they came: no program need copy those."""
