@@ -30,6 +30,8 @@ SUMMARY = "start parameter servers and workers, and watch them"
 INTERRUPTED = 130
 TERMINATED = 143
 USAGE_ERROR = 2
+#: Workers end this soon after a server that they told of the end of the job.
+_FAREWELL_SECONDS = 10.0
 _POLL_SECONDS = 0.2
 
 
@@ -273,6 +275,8 @@ class Job:
         self.failed: TaskProcess | None = None
         self._max_restarts = max_restarts
         self.viewer = viewer
+        #: When servers were first seen to have ended.
+        self._ended_at: dict[str, float] = {}
 
     @property
     def workers(self) -> list[TaskProcess]:
@@ -334,14 +338,24 @@ class Job:
     def _restart_the_dead(self) -> None:
         for process in self.processes:
             code = process.code
-            # A server that ends well was told that the job is over.
-            if code is None or code == 0:
+            if code is None or (code == 0 and not self._left_workers_alone(process)):
                 continue
             if process.restarts < self._max_restarts:
                 process.restarts += 1
+                self._ended_at.pop(process.task.name, None)
                 process.start()
             else:
                 self.failed = self.failed or process
+
+    def _left_workers_alone(self, process: TaskProcess) -> bool:
+        """Whether a process is a server that has ended, and the workers have not followed it.
+
+        A server that ends well was told by the workers that the job is over, so they end too.
+        """
+        if not process.task.serves or all(p.code is not None for p in self.workers):
+            return False
+        ended = self._ended_at.setdefault(process.task.name, time.monotonic())
+        return time.monotonic() > ended + _FAREWELL_SECONDS
 
     def _dismiss_servers(self) -> None:
         """The workers are done: lets the servers end as they would by themselves."""
