@@ -33,11 +33,15 @@ help:
 demo: $(STAMP)
 	@$(PYTHON) examples/demo.py
 
+# Many tests wait for processes: one more worker than cores keeps the cores busy, and who has no
+# tests left takes them from the others.
+PARALLEL := -n $(shell expr `nproc` + 1) --dist worksteal
+
 # test_tiny.py tells in seconds whether anything works at all, so it goes first and alone.
 test: $(STAMP)
 	@$(INSTALL_SERVERS)
 	@$(PYTHON) -m pytest -q tests/test_tiny.py
-	@$(PYTHON) -m pytest -q -n auto tests --ignore=tests/test_tiny.py --ignore=tests/interop
+	@$(PYTHON) -m pytest -q $(PARALLEL) tests --ignore=tests/test_tiny.py --ignore=tests/interop
 
 # TensorFlow has an environment of its own, .bench/tensorflow.
 interop: $(STAMP)
