@@ -72,7 +72,8 @@ def test_001_trains_with_one_ps_and_two_workers(tmp_path: Path, flags: tuple[str
     assert max(steps) >= 60
 
 
-def test_001_with_the_flag_num_gpus_runs_on_cpus_when_it_is_0(tmp_path: Path) -> None:
+@pytest.mark.parametrize("gpus", [0, 2])  # of which there may be none: placement is soft
+def test_001_with_the_flag_num_gpus_runs_also_without_any(tmp_path: Path, gpus: int) -> None:
     assert SCRIPTS is not None
     source = (SCRIPTS / "001_distributed.py").read_text()
     source = uncommented(source, 'DEFINE_integer("num_gpus"', "please set it to '0'")
@@ -83,7 +84,7 @@ def test_001_with_the_flag_num_gpus_runs_on_cpus_when_it_is_0(tmp_path: Path) ->
     assert "\n  if FLAGS.num_gpus > 0:" in source and "gpu:0" not in source
     script = tmp_path / "001_num_gpus.py"
     script.write_text(source)
-    logs = launch(tmp_path, script, 1, 1, "--data_dir=d", "--train_steps=20", "--num_gpus=0")
+    logs = launch(tmp_path, script, 1, 1, "--data_dir=d", "--train_steps=20", f"--num_gpus={gpus}")
     assert "After 20 training step(s)" in logs["worker-0"]
 
 
