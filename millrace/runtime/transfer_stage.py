@@ -26,9 +26,8 @@ class SendStage:
         self.inputs = [edge for edge in dict.fromkeys(node.inputs) if not is_variable_edge(edge)]
         self._to, self._key = node.attrs["to"].decode(), node.attrs["key"]
         places = {edge: i for i, edge in enumerate(self.inputs)}
-        self._variables = list(dict.fromkeys(_variable(edge) for edge in node.inputs))
-        if None in self._variables:
-            self._variables.remove(None)
+        named = dict.fromkeys(_variable(edge) for edge in node.inputs)
+        self._variables = [variable for variable in named if variable is not None]
         #: For each tensor where it stands: (among the inputs, or else among the variables, place).
         self._sources: list[tuple[bool, int]] = []
         for edge in node.inputs:
@@ -64,13 +63,12 @@ class SendStage:
     def _read(self, resources: ResourceStore) -> list[Any]:
         found = self._slots
         if found is None or found[0] is not resources or found[1] != resources.generation:
-            slots = [resources.variable(*variable_key(v)) for v in self._variables if v is not None]
+            slots = [resources.variable(*variable_key(v)) for v in self._variables]
             found = self._slots = resources, resources.generation, slots
         state = StoredState(resources)
         values = [state.read_slot(slot) for slot in found[2]]
         for value, variable in zip(values, self._variables, strict=True):
             if value is None:
-                assert variable is not None
                 raise uninitialized(variable)
         return values
 
