@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import queue
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -57,7 +58,18 @@ class Process:
                 return line
 
     def send_signal(self, number):
+        """Sends a signal; once SIGSTOP is sent, the process has done its last step."""
         self.popen.send_signal(number)
+        if number == signal.SIGSTOP:
+            self._wait_until_stopped()
+
+    def _wait_until_stopped(self):
+        # Its other threads run on until one of them takes the signal: long, on busy cores.
+        stat = Path(f"/proc/{self.popen.pid}/stat")
+        deadline = time.monotonic() + SECONDS
+        while (state := stat.read_text().rpartition(")")[2].split()[0]) != "T":
+            assert time.monotonic() < deadline, (self.name, "is not stopped but", state)
+            time.sleep(0.001)
 
     def status(self):
         """What its server says of itself."""
