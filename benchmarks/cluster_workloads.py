@@ -147,10 +147,13 @@ WORKLOADS = {
 }
 
 
-def train(
-    tf: Any, server: Any, cluster: Any, index: int, workload: Workload, seconds: float
-) -> None:
-    """One worker's replica, from the graph to the last step."""
+def open_replica(
+    tf: Any, server: Any, cluster: Any, index: int, workload: Workload
+) -> tuple[Callable[[], tuple[int, float]], Any]:
+    """One worker's replica: what makes a step and tells the global step and the loss; its session.
+
+    What is built goes into the default graph.
+    """
     chief = index == 0
     setter = tf.train.replica_device_setter(
         worker_device=f"/job:worker/task:{index}", cluster=cluster
@@ -177,12 +180,24 @@ def train(
         save_checkpoint_steps=None, save_summaries_steps=None, save_summaries_secs=None,
         log_step_count_steps=None,
     )  # fmt: skip
+
+    def once() -> tuple[int, float]:
+        _, value, number = session.run([step, loss, global_step], next(feeds))
+        return int(number), float(value)
+
+    return once, session
+
+
+def train(
+    tf: Any, server: Any, cluster: Any, index: int, workload: Workload, seconds: float
+) -> None:
+    """One worker's replica, from the graph to the last step."""
+    run, _ = open_replica(tf, server, cluster, index, workload)
     seen: list[tuple[int, float]] = []
 
     def once() -> int:
-        _, value, number = session.run([step, loss, global_step], next(feeds))
-        seen.append((int(number), float(value)))
-        return int(number)
+        seen.append(run())
+        return seen[-1][0]
 
     once()
     first = time.time()
