@@ -3,46 +3,39 @@
 This package is a facade: everything in it is re-exported from the folders below.
 """
 
+from typing import TYPE_CHECKING
+
+from millrace.platform import collector, deferred
+
+collector.rest()
+
 from millrace import (
-    app,
     bitwise,
     compat,
-    contrib,
     debugging,
-    distribute,
     dtypes,
     errors,
-    estimator,
-    examples,
-    flags,
     gfile,
-    graph_util,
     image,
     initializers,
     io,
     linalg,
     logging,
     lookup,
-    losses,
     manip,
     math,
-    metrics,
     nest,
     nn,
     python_io,
     queue,
     random,
     raw_ops,
-    resource_loader,
-    saved_model,
     sets,
     signal,
     sparse,
     spectral,
     strings,
     summary,
-    sysconfig,
-    test,
     train,
     version,
 )
@@ -244,3 +237,30 @@ from millrace.summary.builders import (
     merge_summary,
     scalar_summary,
 )
+
+if TYPE_CHECKING:
+    from millrace import (
+        app,
+        contrib,
+        distribute,
+        estimator,
+        examples,
+        flags,
+        graph_util,
+        losses,
+        metrics,
+        resource_loader,
+        saved_model,
+        sysconfig,
+        test,
+    )
+else:
+    #: No task needs these to serve, nor most programs to train.
+    __getattr__, __dir__ = deferred.facade(
+        __name__,
+        "app contrib distribute estimator examples flags graph_util losses metrics "
+        "resource_loader saved_model sysconfig test".split(),
+        globals(),
+    )
+
+collector.resume()

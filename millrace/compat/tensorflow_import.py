@@ -77,8 +77,8 @@ class _InternalModule(types.ModuleType):
             raise AttributeError(name)
         path = self.__name__
         for place in _places(path.rpartition(".")[2]):
-            if name in vars(place):
-                return vars(place)[name]
+            if name in dir(place):
+                return getattr(place, name)
         raise AttributeError(describe_missing(f"{path}.{name}", name), name=name, obj=self)
 
 
@@ -98,7 +98,7 @@ def describe_missing(path: str, name: str) -> str:
     known: dict[str, str] = {}
     for place in _places(""):
         prefix = place.__name__.replace("millrace", "tf", 1)
-        for each in vars(place):
+        for each in dir(place):
             if not each.startswith("_"):
                 known.setdefault(each, f"{prefix}.{each}")
     if name in known:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from millrace.graph import registry, signature
+from millrace.graph import registry
 from millrace.graph.building import build, build_operation
 from millrace.graph.operation import Operation
 from millrace.graph.registry import UNSTATED, OpDefinition
@@ -57,7 +57,7 @@ def op(
 
     def register(kernel: Callable[..., Any]) -> Op:
         definition = Op(
-            signature.parse(text),
+            text,
             shape_rule=shape,
             kernel=kernel,
             kind="blocking" if blocking else "host" if host else "pure",

@@ -2,11 +2,15 @@
 
 An entry is complete when every column is filled; a gradient that does not exist is stated
 as `NO_GRADIENT`, never left out (a test holds the whole registry to that).
+
+A program uses a few dozen of the 900 types: what must be worked out of a signature's text or
+of a kernel's parameters is worked out when it is first asked for, not while modules load.
 """
 
 from __future__ import annotations
 
 import difflib
+import functools
 import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -14,7 +18,7 @@ from typing import Any
 from tensorboard.compat.proto import op_def_pb2
 
 from millrace.core import errors
-from millrace.graph.signature import Signature
+from millrace.graph.signature import Signature, name_in, parse
 
 
 class GradientMarker:
@@ -52,17 +56,13 @@ class OpDefinition:
     Attributes:
       kind: ``pure`` (a JAX function, compiled into segments), ``host`` (a Python function on
         NumPy arrays), or ``blocking`` (a host function that may return a Deferred).
-      static_inputs: Positions of inputs whose values decide a shape or a program.
-      static_rule: Where that differs from node to node: a function of the node that names them.
-      updates: Positions of variable inputs that the kernel reads and writes.
-      overwrites: Positions of variable inputs that the kernel writes without reading.
-      kernel_attrs: Attributes that the kernel takes as keywords.
-      specials: Which of `SPECIAL_PARAMETERS` it takes.
+      static_rule: Where `static_inputs` differ from node to node: a function of the node that
+        names them.
     """
 
     def __init__(
         self,
-        signature: Signature,
+        signature: Signature | str,
         *,
         shape_rule: Callable[..., Any],
         kernel: Callable[..., Any],
@@ -73,31 +73,63 @@ class OpDefinition:
         is_stateful: bool = False,
         gradient: Any = UNSTATED,
     ) -> None:
-        self.signature = signature
-        self.name = signature.name
+        self._stated = signature
+        self.name = name_in(signature) if isinstance(signature, str) else signature.name
         self.shape_rule = shape_rule
         self.kernel = kernel
         self.kind = kind
         self.static_rule = static_inputs if callable(static_inputs) else None
-        self.static_inputs = frozenset(
-            ()
-            if callable(static_inputs)
-            else (signature.input_index(name) for name in static_inputs)
-        )
-        self.updates = frozenset(signature.input_index(name) for name in updates)
-        self.overwrites = frozenset(signature.input_index(name) for name in overwrites)
+        self._static_names = () if callable(static_inputs) else tuple(static_inputs)
+        self._updated_names = tuple(updates)
+        self._overwritten_names = tuple(overwrites)
         self.is_stateful = is_stateful
         self.gradient_rule: Any = gradient
+
+    @functools.cached_property
+    def signature(self) -> Signature:
+        """Inputs, outputs and attributes."""
+        return parse(self._stated) if isinstance(self._stated, str) else self._stated
+
+    @functools.cached_property
+    def static_inputs(self) -> frozenset[int]:
+        """Positions of inputs whose values decide a shape or a program."""
+        return self._positions(self._static_names)
+
+    @functools.cached_property
+    def updates(self) -> frozenset[int]:
+        """Positions of variable inputs that the kernel reads and writes."""
+        return self._positions(self._updated_names)
+
+    @functools.cached_property
+    def overwrites(self) -> frozenset[int]:
+        """Positions of variable inputs that the kernel writes without reading."""
+        return self._positions(self._overwritten_names)
+
+    @functools.cached_property
+    def kernel_attrs(self) -> tuple[str, ...]:
+        """Attributes that the kernel takes as keywords."""
+        return tuple(k for k in self._kernel_keywords if k in self.signature.attrs)
+
+    @functools.cached_property
+    def specials(self) -> tuple[str, ...]:
+        """Which of `SPECIAL_PARAMETERS` the kernel takes."""
+        return tuple(k for k in self._kernel_keywords if k not in self.signature.attrs)
+
+    @functools.cached_property
+    def _kernel_keywords(self) -> list[str]:
         keywords = [
             p.name
-            for p in inspect.signature(kernel).parameters.values()
+            for p in inspect.signature(self.kernel).parameters.values()
             if p.kind is inspect.Parameter.KEYWORD_ONLY
         ]
-        unknown = [k for k in keywords if k not in signature.attrs and k not in SPECIAL_PARAMETERS]
+        known = {*self.signature.attrs, *SPECIAL_PARAMETERS}
+        unknown = [k for k in keywords if k not in known]
         if unknown:
             raise TypeError(f"Kernel of {self.name} wants {unknown}: neither attributes nor known")
-        self.kernel_attrs = tuple(k for k in keywords if k in signature.attrs)
-        self.specials = tuple(k for k in keywords if k not in signature.attrs)
+        return keywords
+
+    def _positions(self, names: Iterable[str]) -> frozenset[int]:
+        return frozenset(self.signature.input_index(name) for name in names)
 
     @property
     def runs_on_numpy(self) -> bool:

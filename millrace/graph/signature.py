@@ -179,6 +179,11 @@ def _slices(args: tuple[ArgSpec, ...], attrs: Mapping[str, Any]) -> list[int | s
     return places
 
 
+def name_in(text: str) -> str:
+    """The op type's name in a signature's text, whose rest need not be right."""
+    return text.partition("(")[0].strip()
+
+
 def parse(text: str) -> Signature:
     """Parses the notation described at the top of this module."""
     head, _, tail = text.partition(" where ")

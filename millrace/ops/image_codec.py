@@ -7,7 +7,6 @@ import zlib
 from typing import Any
 
 import numpy as np
-from PIL import Image, ImageSequence
 
 from millrace.core import dtypes, errors
 from millrace.core.tensor_shape import TensorShape, unknown_shape
@@ -19,6 +18,10 @@ from millrace.graph.shape_inference import ShapeContext
 from millrace.graph.tensor import Tensor
 from millrace.ops import comparison, image_color, png_format, random, strings
 from millrace.ops.string_arrays import strings as string_array
+from millrace.platform import deferred
+
+Image = deferred.module("PIL.Image")
+ImageSequence = deferred.module("PIL.ImageSequence")
 
 __all__: list[str] = []
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from jax.extend import random as jax_random
+from jax._src.extend import random as jax_random  # jax.extend would load all of Pallas
 
 from millrace.ops.xla import jax, jnp, lax
 

@@ -12,13 +12,15 @@ import wave
 from typing import Any
 
 import numpy as np
-from PIL import Image
 
 from millrace.core.config import Summary
 from millrace.core.tensor_proto import make_tensor_proto
 from millrace.graph.define import op
 from millrace.graph.registry import NO_GRADIENT
 from millrace.graph.shape_inference import scalars
+from millrace.platform import deferred
+
+Image = deferred.module("PIL.Image")
 
 __all__: list[str] = []
 

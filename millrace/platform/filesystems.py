@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, BinaryIO, Protocol, cast
 
-import fsspec
-
 from millrace.core import errors
-from millrace.platform import file_access
+from millrace.platform import deferred, file_access
+
+fsspec = deferred.module("fsspec")
 
 # `scheme://rest`; a Windows drive or a name with a colon is no scheme.
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)

@@ -10,9 +10,10 @@ import datetime
 import socket
 import ssl
 
-from cryptography import x509
-
+from millrace.platform import deferred
 from millrace.rpc.security import TLS_CA, TLS_CERTIFICATE, TLS_KEY, Security
+
+x509 = deferred.module("cryptography.x509")
 
 _SECONDS = 1.0
 

@@ -1,0 +1,82 @@
+"""What is loaded at its first use, and the collector that rests while modules load."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+import millrace as tf
+from millrace.platform import collector, deferred
+
+
+@pytest.fixture
+def unloaded() -> Iterator[str]:
+    """A module of the standard library that is not loaded, and is not afterwards."""
+    before = sys.modules.pop("colorsys", None)
+    yield "colorsys"
+    sys.modules.pop("colorsys", None)
+    if before is not None:
+        sys.modules["colorsys"] = before
+
+
+def test_a_deferred_module_loads_when_something_of_it_is_asked_for(unloaded: str) -> None:
+    stand_in = deferred.module(unloaded)
+    assert unloaded not in sys.modules
+    assert stand_in.rgb_to_hsv(0, 0, 0) == (0.0, 0.0, 0)
+    assert unloaded in sys.modules
+
+
+def test_looking_at_a_deferred_module_does_not_load_it(unloaded: str) -> None:
+    stand_in = deferred.module(unloaded)
+    assert not hasattr(stand_in, "__path__")
+    assert unloaded in repr(stand_in)
+    assert unloaded not in sys.modules
+
+
+def test_a_deferred_module_has_no_names_that_the_module_lacks(unloaded: str) -> None:
+    with pytest.raises(AttributeError, match="no_such_name"):
+        _ = deferred.module(unloaded).no_such_name
+
+
+def test_the_namespace_lists_what_it_has_not_loaded_yet() -> None:
+    assert {"app", "contrib", "test", "train"} <= set(dir(tf))
+    assert tf.test is sys.modules["millrace.test"]
+    with pytest.raises(AttributeError, match="module 'millrace' has no attribute 'no_such_name'"):
+        _ = tf.no_such_name
+
+
+@pytest.fixture
+def thaw() -> Iterator[None]:
+    """What a test freezes may be garbage of the tests before it."""
+    yield
+    gc.unfreeze()
+
+
+@pytest.mark.usefixtures("thaw")
+def test_the_collector_works_after_a_rest_as_before() -> None:
+    before, frozen = gc.get_threshold(), gc.get_freeze_count()
+    try:
+        collector.rest()
+        collector.rest()  # an import within an import
+        assert gc.get_threshold()[0] > before[0]
+    finally:
+        collector.resume()
+    assert gc.get_threshold() == before
+    assert gc.isenabled()
+    assert gc.get_freeze_count() > frozen
+
+
+@pytest.mark.usefixtures("thaw")
+def test_a_collector_that_is_switched_off_stays_so() -> None:
+    before = gc.get_threshold()
+    gc.set_threshold(0)
+    try:
+        collector.rest()
+        assert gc.get_threshold()[0] == 0
+        collector.resume()
+        assert gc.get_threshold()[0] == 0
+    finally:
+        gc.set_threshold(*before)
