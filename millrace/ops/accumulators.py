@@ -38,6 +38,16 @@ _TYPES = (
     "bfloat16, qint16, quint16, uint16, complex128, float16, uint32, uint64}"
 )
 
+# What synchronous training says of its operations, as attributes that TensorFlow ignores.
+
+#: Of ApplyGradient: whose gradient it is. Of NumAccumulated: who begins anew; it then gives 1 if
+#: the next gradient of this contributor is a repeat, and 0 if not.
+CONTRIBUTOR = "_contributor"
+#: Of SetGlobalStep: nothing that was accumulated counts any more.
+BEGINS_ROUND = "_begins_round"
+#: Of NumAccumulated: it gives -1 - (the accumulator's step), which no count is.
+TELLS_STEP = "_tells_step"
+
 
 class Accumulator(Guarded[AccumulatorState]):
     """An accumulator of a task.
@@ -115,12 +125,18 @@ def _step(value: Any, name: str) -> int:
     return int(value)
 
 
-def _apply(handle: Any, local_step: Any, gradient: Any, *, dtype: Any, ctx: Any) -> None:
+def _contributor_of(node: Any) -> str:
+    name: bytes = node.attrs.get(CONTRIBUTOR, b"")
+    return name.decode()
+
+
+def _apply(handle: Any, local_step: Any, gradient: Any, *, dtype: Any, ctx: Any, node: Any) -> None:
     accumulator = shared_state.find(Accumulator, ctx, handle)
     accumulator.check_type(dtype)
     step = _step(local_step, "local_step")
     kept = shared_state.kept(gradient)
-    accumulator.tell(lambda state: state.apply(kept, step))
+    contributor = _contributor_of(node)
+    accumulator.tell(lambda state: state.apply(kept, step, contributor))
 
 
 def _take(handle: Any, num_required: Any, *, dtype: Any, ctx: Any) -> Any:
@@ -138,7 +154,7 @@ def _submit_take(
     return accumulator.submit(
         protocol.Take(required),
         ctx,
-        f"{required} gradients in accumulator '{accumulator.state.name}'",
+        lambda: accumulator.ask(lambda state: state.describe(required)),
         convert,
     )
 
@@ -185,16 +201,27 @@ def _sparse_apply(
         shared_state.kept(gradient_values),
         gradient_shape if has_known_shape else None,
     )
-    accumulator.tell(lambda state: state.apply(gradient, step))
+    contributor = _contributor_of(node)
+    accumulator.tell(lambda state: state.apply(gradient, step, contributor))
 
 
-def _set_global_step(handle: Any, new_global_step: Any, *, ctx: Any) -> None:
+def _set_global_step(handle: Any, new_global_step: Any, *, ctx: Any, node: Any) -> None:
     step = _step(new_global_step, "new_global_step")
-    shared_state.find(Accumulator, ctx, handle).ask(lambda state: state.set_global_step(step))
+    accumulator = shared_state.find(Accumulator, ctx, handle)
+    if node.attrs.get(BEGINS_ROUND):
+        accumulator.ask(lambda state: state.begin_round(step))
+    else:
+        accumulator.ask(lambda state: state.set_global_step(step))
 
 
-def _num_accumulated(handle: Any, *, ctx: Any) -> Any:
-    return shared_state.find(Accumulator, ctx, handle).ask(lambda state: state.count)
+def _num_accumulated(handle: Any, *, ctx: Any, node: Any) -> Any:
+    accumulator = shared_state.find(Accumulator, ctx, handle)
+    contributor = _contributor_of(node)
+    if contributor:
+        return accumulator.ask(lambda state: int(state.begins_anew(contributor)))
+    if node.attrs.get(TELLS_STEP):
+        return accumulator.ask(lambda state: -1 - state.global_step)
+    return accumulator.ask(lambda state: state.count)
 
 
 def _take_shape(c: ShapeContext) -> TensorShape:

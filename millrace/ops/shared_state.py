@@ -79,7 +79,7 @@ class Guarded(Generic[_S]):
         self,
         attempt: Attempt,
         ctx: Any,
-        waits_for: str,
+        waits_for: str | Callable[[], str],
         convert: Callable[[Any], Any] = _unchanged,
     ) -> Any:
         """Makes a request; its result, or a Deferred of it.

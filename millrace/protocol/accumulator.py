@@ -7,8 +7,14 @@ moves the accumulator to its next step. When the step is set back, the model was
 accumulated belongs to steps that never were, and is dropped (TensorFlow would keep it, and apply
 it to a model that it was not computed for).
 
+Gradients may say who computed them. Then a contributor that begins anew, because its step failed
+or its process died, is known to have one here already or not: if it has, its next one repeats it,
+and is dropped. So in one round each accumulator of a model counts it once, also those that a
+failed step had not reached.
+
 Invariants: takes are served in the order in which they came; taking empties the accumulator and
-adds one to its step.
+adds one to its step. A repeat is dropped at most once for each time that its contributor began,
+and only in the round in which it began.
 """
 
 from __future__ import annotations
@@ -42,6 +48,7 @@ class AccumulatorState(ABC):
     Attributes:
       global_step: Gradients of earlier steps are stale.
       count: How many gradients are accumulated.
+      contributors: How many of them are whose, as far as they say.
     """
 
     def __init__(self, name: str, shape: TensorShape, takes_mean: bool) -> None:
@@ -50,6 +57,11 @@ class AccumulatorState(ABC):
         self.takes_mean = takes_mean
         self.global_step = 0
         self.count = 0
+        self.contributors: dict[str, int] = {}
+        #: Whose next gradient is a repeat.
+        self._repeating: set[str] = set()
+        #: Whoever contributed ever, and to which step last.
+        self._last_steps: dict[str, int] = {}
         self._takes: deque[Take] = deque()
 
     @abstractmethod
@@ -66,23 +78,41 @@ class AccumulatorState(ABC):
 
     # -- Events: each returns the attempts that it has settled -----------------------------
 
-    def apply(self, gradient: Any, local_step: int) -> list[Attempt]:
-        """A gradient arrived that was computed at `local_step`.
+    def apply(self, gradient: Any, local_step: int, contributor: str = "") -> list[Attempt]:
+        """A gradient arrived that was computed at `local_step`, by `contributor` if that is known.
 
         Raises:
           ValueError: It does not fit.
         """
         if local_step < self.global_step:
             return []
+        if contributor:
+            if contributor in self._repeating:
+                self._repeating.discard(contributor)
+                return []
+            self._last_steps[contributor] = self.global_step
         self._add(gradient)
         self.count += 1
+        if contributor:
+            self.contributors[contributor] = self.contributors.get(contributor, 0) + 1
         return self._serve()
+
+    def begins_anew(self, contributor: str) -> bool:
+        """A contributor begins, maybe not for the first time; whether its next one is a repeat."""
+        if contributor not in self.contributors:
+            return False
+        self._repeating.add(contributor)
+        return True
 
     def set_global_step(self, step: int) -> None:
         """Gradients of earlier steps are stale from now on."""
         if step < self.global_step:
-            self._drop()
-            self.count = 0
+            self._empty()
+        self.global_step = step
+
+    def begin_round(self, step: int) -> None:
+        """A round begins, or begins anew, with nothing accumulated."""
+        self._empty()
         self.global_step = step
 
     def submit(self, attempt: Take) -> list[Attempt]:
@@ -108,12 +138,40 @@ class AccumulatorState(ABC):
             )
         return waiting
 
+    def describe(self, required: int) -> str:
+        """What a take waits for, in words."""
+        words = f"{required} gradients in accumulator '{self.name}', which has {self.count}"
+        missing = sorted(
+            contributor
+            for contributor, step in self._last_steps.items()
+            # Not those that have left long ago.
+            if contributor not in self.contributors and step >= self.global_step - 2
+        )
+        if missing:
+            words += (
+                f" of step {self.global_step}: none from {', '.join(missing)}. Check that it runs, "
+                "and start it again if it does not"
+            )
+        elif self.contributors:
+            words += f", from {', '.join(sorted(self.contributors))}"
+        return words
+
+    def _empty(self) -> None:
+        """Nothing is counted any more."""
+        self._drop()
+        self._forget()
+
+    def _forget(self) -> None:
+        self.count = 0
+        self.contributors.clear()
+        self._repeating.clear()
+
     def _serve(self) -> list[Attempt]:
         settled: list[Attempt] = []
         while self._takes and self.count >= self._takes[0].required:
             attempt = self._takes.popleft()
             attempt.succeed(self._total())
-            self.count = 0
+            self._forget()
             self.global_step += 1
             settled.append(attempt)
         return settled

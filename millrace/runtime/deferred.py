@@ -13,15 +13,20 @@ class Deferred:
     Blocking kernels return one so that no thread has to wait with them.
     """
 
-    __slots__ = ("_callbacks", "_lock", "_outcome", "waits_for")
+    __slots__ = ("_callbacks", "_lock", "_outcome", "_waits_for")
 
-    def __init__(self, waits_for: str = "") -> None:
+    def __init__(self, waits_for: str | Callable[[], str] = "") -> None:
         self._lock = threading.Lock()
         self._callbacks: list[Callable[[Deferred], None]] = []
         #: None while unset, else (value, error) of which one is None.
         self._outcome: tuple[Any, BaseException | None] | None = None
-        #: What is waited for, in words; shown when a wait lasts.
-        self.waits_for = waits_for
+        self._waits_for = waits_for
+
+    @property
+    def waits_for(self) -> str:
+        """What is waited for now, in words; shown when a wait lasts."""
+        words = self._waits_for
+        return words if isinstance(words, str) else words()
 
     def set_result(self, value: Any) -> bool:
         """Gives the value. False when a value or an error was there before."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -116,7 +117,7 @@ class Step:
         """Runs the plan of a function's body as part of this step; values stay where they are."""
         return self._runner(plan, self, args)  # type: ignore[no-any-return]
 
-    def deferred(self, waits_for: str) -> Deferred:
+    def deferred(self, waits_for: str | Callable[[], str]) -> Deferred:
         """What a blocking kernel returns while it cannot answer yet.
 
         Args:

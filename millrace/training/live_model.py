@@ -4,6 +4,9 @@ When a chief was stopped, or cut off, or a ps was, its session is lost and the m
 to restore a checkpoint would throw away what the others have learned since. A chief therefore
 remembers in which life each task was that holds a part of the model. Only a chief that made the
 model ready itself can know that it is whole; one that was restarted restores.
+
+A part of the program whose operations change several tasks can add a predicate of sessions to the
+graph's collection CHECKS: whether they were not interrupted half-way.
 """
 
 from __future__ import annotations
@@ -12,6 +15,9 @@ from typing import Any
 
 from millrace.core.device_spec import DeviceSpec
 from millrace.graph.graph import Graph
+
+#: A collection of predicates of sessions; a key that is no string keeps it out of MetaGraphs.
+CHECKS: Any = ("__model_checks",)
 
 
 class LiveModel:
@@ -33,6 +39,10 @@ class LiveModel:
     def lives_on(self, session: Any) -> bool:
         """Whether the tasks of a new session are those that had the model."""
         return self.is_known and self._lives_in(session) == self._lives
+
+    def is_whole(self, session: Any) -> bool:
+        """Whether no part of the program finds the model changed half-way."""
+        return all(check(session) for check in self._graph.get_collection(CHECKS))
 
     def _lives_in(self, session: Any) -> dict[str, int]:
         """The incarnations of the devices that hold variables, or might."""

@@ -9,6 +9,7 @@ from millrace.core.config import ConfigProto
 from millrace.core.device_spec import DeviceSpec
 from millrace.graph.defaults import get_default_graph
 from millrace.graph.graph import Graph
+from millrace.training.checkpoint_state import get_checkpoint_state
 from millrace.training.live_model import LiveModel
 from millrace.training.scaffold import Scaffold
 from millrace.training.session_manager import SessionManager
@@ -106,13 +107,31 @@ class ChiefSessionCreator(_ScaffoldedCreator):
             self._model = LiveModel(get_default_graph())
         # A session of no cluster has its variables for itself.
         if self._master and self._model.is_known:
-            adopted = manager.adopt_session(self._master, self._config, self._model.lives_on)
+            adopted = self.adopt(self._model)
             if adopted is not None:
                 return adopted
         session = self._prepare(manager)
         if self._master:
             self._model.remember(session)
         return session
+
+    def adopt(self, model: LiveModel) -> Any | None:
+        """A session with a model as it is; None if it has to be restored."""
+
+        def is_whole(session: Any) -> bool:
+            # What cannot be restored is better than nothing.
+            return model.is_whole(session) or not self.has_checkpoint()
+
+        return self._get_session_manager().adopt_session(
+            self._master, self._config, model.lives_on, is_whole
+        )
+
+    def has_checkpoint(self) -> bool:
+        """Whether there is one to restore."""
+        if self._checkpoint_filename_with_path:
+            return True
+        state = get_checkpoint_state(self._checkpoint_dir) if self._checkpoint_dir else None
+        return bool(state and state.model_checkpoint_path)
 
     def _prepare(self, manager: SessionManager) -> Any:
         return manager.prepare_session(

@@ -162,7 +162,11 @@ class SessionManager:
         return sess
 
     def adopt_session(
-        self, master: str, config: Any, lives_on: Callable[[Any], bool]
+        self,
+        master: str,
+        config: Any,
+        lives_on: Callable[[Any], bool],
+        is_whole: Callable[[Any], bool] = lambda sess: True,
     ) -> Any | None:
         """A session with the model as it is, for a chief that had made it ready before.
 
@@ -170,6 +174,7 @@ class SessionManager:
           master: The target.
           config: A ConfigProto.
           lives_on: Whether the model is still there in a session.
+          is_whole: Whether it may be used as it is; asked when all variables have values.
 
         Returns:
           The session; None if the model has to be restored.
@@ -180,6 +185,7 @@ class SessionManager:
                 lives_on(sess)
                 and self._run_local_init_op(sess).ready
                 and self._model_ready(sess).ready
+                and is_whole(sess)
             ):
                 logging.info("The model is as it was: nothing has to be restored.")
                 adopted, sess = sess, None

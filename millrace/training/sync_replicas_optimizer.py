@@ -19,6 +19,16 @@ The books, which everything below keeps balanced:
 * When the chief ends, nobody closes rounds any more: it closes the token queue, and the others get
   OutOfRangeError, which ends a monitored session quietly. A session that fails and is
   rebuilt must not close it, because a closed queue stays closed.
+
+Faults (each push says whose it is, by the task of the local step):
+
+* A worker whose step failed may have pushed to some ps tasks and not to others. When it begins
+  anew it says so, and accumulators that have its gradient drop the next one: every ps counts it
+  once. The token that the failed step may have taken with it is put back.
+* A chief that begins empties the accumulators and the token queue, and lets every worker push
+  again. Nothing of a round that a fault interrupted is counted in one of the restored model.
+* A chief that finds the model as it left it first looks whether a round was applied in part: then
+  accumulators are ahead of the global step, and the newest checkpoint is restored instead.
 """
 
 from __future__ import annotations
@@ -32,16 +42,24 @@ from typing import Any
 
 from millrace.core import errors
 from millrace.core.config import RunOptions
+from millrace.core.device_spec import DeviceSpec
 from millrace.graph.defaults import colocate_with, control_dependencies, device, name_scope
 from millrace.graph.keys import GraphKeys
 from millrace.graph.operation import Operation
 from millrace.graph.slices import IndexedSlices
 from millrace.graph.tensor import Tensor
 from millrace.ops import array_fill, array_identity, control_flow, variable_changes, variables
-from millrace.ops.accumulators import ConditionalAccumulator, SparseConditionalAccumulator
+from millrace.ops.accumulators import (
+    BEGINS_ROUND,
+    CONTRIBUTOR,
+    TELLS_STEP,
+    ConditionalAccumulator,
+    SparseConditionalAccumulator,
+)
 from millrace.ops.queues import FIFOQueue
 from millrace.ops.variable import Variable
 from millrace.platform import logging
+from millrace.training import live_model
 from millrace.training.moving_averages import ExponentialMovingAverage
 from millrace.training.optimizer import Optimizer
 from millrace.training.queue_runner import QueueRunner
@@ -131,6 +149,8 @@ class SyncReplicasOptimizer(Optimizer):
         self._chief_queue_runner: ChiefQueueRunner | None = None
         #: Accumulators with the devices that they are on.
         self._accumulator_list: list[tuple[Any, str]] = []
+        #: Whose gradients this worker's are, for the accumulators; empty if no task is known.
+        self._contributor = ""
 
     # -- What the other optimizer says -------------------------------------------------------
 
@@ -180,6 +200,7 @@ class SyncReplicasOptimizer(Optimizer):
                 dtype=global_step.dtype.base_dtype,
                 name="sync_rep_local_step",
             )
+        self._contributor = _task_of(self._local_step.device)
         self.local_step_init_op = variable_changes.assign(self._local_step, global_step)
         self.ready_for_local_init_op = variables.report_uninitialized_variables(
             variables.global_variables()
@@ -192,7 +213,9 @@ class SyncReplicasOptimizer(Optimizer):
             steps = []
             for accumulator, place in self._accumulator_list:
                 with device(place):
-                    steps.append(accumulator.set_global_step(global_step, name="SetGlobalStep"))
+                    set_step = accumulator.set_global_step(global_step, name="SetGlobalStep")
+                set_step._set_attr(BEGINS_ROUND, True)
+                steps.append(set_step)
             self.chief_init_op = control_flow.group(self.local_step_init_op, *steps)
         self._gradients_applied = True
         return train_op
@@ -223,6 +246,8 @@ class SyncReplicasOptimizer(Optimizer):
                     taken.append(accumulator.take_indexed_slices_grad(self._replicas_to_aggregate))
                 else:
                     raise ValueError(f"Unknown grad type! {grad!r} for {var.name}")
+                if self._contributor:
+                    pushes[-1]._set_attr(CONTRIBUTOR, self._contributor.encode())
                 self._accumulator_list.append((accumulator, var.device))
         return pushes, list(zip(self._together(taken), (v for _, v in pairs), strict=True))
 
@@ -334,6 +359,17 @@ class SyncReplicasOptimizer(Optimizer):
         operation: Operation = runner.cancel_op
         return operation
 
+    def _ask_accumulators(self, name: str, attribute: str, value: Any) -> list[Tensor]:
+        """A question to every accumulator; which one, the attribute says."""
+        answers = []
+        with name_scope(name):
+            for accumulator, place in self._accumulator_list:
+                with device(place):
+                    answer = accumulator.num_accumulated()
+                answer.op._set_attr(attribute, value)
+                answers.append(answer)
+        return answers
+
     def _put_tokens(self, count: int) -> Operation:
         with device(self._global_step.device):
             tokens = array_fill.fill([count], self._read_global_step())
@@ -440,13 +476,17 @@ class SyncReplicasHook(SessionRunHook):
                 runner.queue, runner.enqueue_ops, close_op=nothing, cancel_op=nothing
             )
             self._end_op = optimizer.get_clean_up_op()
+            self._whole_round = WholeRound(optimizer)
         else:
             self._local_init_op = optimizer.local_step_init_op
             self._end_op = optimizer.get_leave_op()
+            self._return = Return(optimizer)
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         """Runs what initializes synchronous training."""
         check_ready(session, self.sync_optimizer, self._local_init_op)
+        if not self._is_chief:
+            self._return.announce(session)
         session.run(self._local_init_op)
         if self._init_tokens_op is not None:
             drop_old_tokens(session, self._old_tokens)
@@ -461,6 +501,64 @@ class SyncReplicasHook(SessionRunHook):
         except (errors.OpError, RuntimeError) as error:
             # The chief may have closed the queue before: then there is nothing to hand over.
             logging.info("Left synchronous training without a word: %s", error)
+
+
+class Return:
+    """A worker begins, for the first time or because its step failed or its process died."""
+
+    def __init__(self, optimizer: SyncReplicasOptimizer) -> None:
+        """Adds the operations to the graph."""
+        self._repeats: list[Tensor] = []
+        if optimizer._contributor:
+            self._repeats = optimizer._ask_accumulators(
+                "return_to_sync_replicas", CONTRIBUTOR, optimizer._contributor.encode()
+            )
+            self._token_op = optimizer.get_leave_op("token_of_failed_step")
+
+    def announce(self, session: Any) -> None:
+        """Has accumulators drop the gradients that they have already.
+
+        A push that is dropped cannot fill a round, and the step before it may have taken a token:
+        so one is put back, lest a round want for it. One too many does no harm.
+        """
+        if self._repeats and any(session.run(self._repeats)):
+            session.run(self._token_op)
+
+
+class WholeRound:
+    """Whether rounds were applied on every ps task or on none.
+
+    It is a predicate of sessions for `live_model`: a chief that finds the model as it left it may
+    have been interrupted between two ps tasks.
+    """
+
+    def __init__(self, optimizer: SyncReplicasOptimizer) -> None:
+        """Adds the operations to the graph."""
+        self._steps = optimizer._ask_accumulators("steps_of_sync_replicas", TELLS_STEP, True)
+        self._global_step = optimizer._global_step
+        self._steps[0].graph.add_to_collection(live_model.CHECKS, self)
+
+    def __call__(self, session: Any) -> bool:
+        """Whether it is so, in a session; tells the log if not."""
+        global_step, answers = session.run([self._global_step, self._steps])
+        # A task of TensorFlow answers with a count, which is not negative.
+        ahead = [answer for answer in answers if answer < 0 and -1 - answer > global_step]
+        if ahead:
+            logging.warning(
+                "The round of step %d was applied to %d of %d variables when the chief was "
+                "interrupted.",
+                global_step,
+                len(ahead),
+                len(answers),
+            )
+        return not ahead
+
+
+def _task_of(device_name: str) -> str:
+    spec = DeviceSpec.from_string(device_name or "")
+    if spec.job is None or spec.task is None:
+        return ""
+    return f"/job:{spec.job}/task:{spec.task}"
 
 
 def check_ready(session: Any, optimizer: SyncReplicasOptimizer, init_op: Operation) -> None:

@@ -5,8 +5,10 @@ part and run ``pytest tests/scenarios --rewrite`` for the second; then read it.
 
     cluster ps=1 workers=2 async      or sync
     at worker0 variables: stop ps0    when worker0 next reaches a point of a step: run (it was
-                                      asked for), variables (they have arrived), gradient (it was
-                                      sent), done
+                                      asked for), variables (they have arrived), gradient (it is
+                                      computed, and then sent), done; in a synchronous step also
+                                      push (one more ps has its gradient), and the chief in its
+                                      other step taken (one more ps has applied the round)
     wait 3                            seconds pass
     continue ps0                      also: stop, kill, restart TASK, busy TASK SECONDS,
                                       cut and mend TASK TASK
@@ -90,6 +92,7 @@ def test_a_scenario_comes_out_as_it_is_written(path: Path, request: pytest.Fixtu
 
 
 POINTS = ("run", "variables", "gradient", "done")
+SYNC_POINTS = (*POINTS, "push", "taken")
 
 
 def faults_of(who: str) -> list[list[str]]:
@@ -106,26 +109,46 @@ def faults_of(who: str) -> list[list[str]]:
     ]
 
 
-@pytest.mark.parametrize("mode", ["async", "sync"])
-@pytest.mark.parametrize("who", ["ps0", "worker0", "worker1"])
+#: How long the third worker of a synchronous training does nothing: the round waits for it.
+SLOW = 9.0
+
+
+@pytest.mark.parametrize("who", ["ps0", "ps1", "worker0", "worker1"])
+@pytest.mark.parametrize("mode", ["async", "sync", "sync, and another worker is slow"])
 def test_every_fault_at_every_point_of_a_step_is_survived(who: str, mode: str) -> None:
-    for point in POINTS:
-        for whose in ("worker0", "worker1"):
+    is_sync, is_slow = mode.startswith("sync"), mode.endswith("slow")
+    for point in SYNC_POINTS if is_sync else POINTS:
+        for whose in ("worker0",) if point == "taken" else ("worker0", "worker1"):
             for first, *rest in faults_of(who):
-                world = begun(f"cluster ps=1 workers=2 {mode}")
-                make_steps(world, 2)
-                perform(world, f"at {whose} {point}: {first}")
-                world.run(2.0)
-                for line in rest:
+                world = World(2, 3 if is_slow else 2, is_sync)
+                make_steps(world, 3)
+                if is_slow:
+                    world.busy("worker2", SLOW)
+                has_happened = strike(world, whose, point, first)
+                world.run(SLOW + 2.0 if is_slow and point in ("taken", "done") else 2.0)
+                world.forget_faults()
+                for line in rest if has_happened else ():
                     perform(world, line)
                 make_steps(world, 3)
+
+
+def strike(world: World, whose: str, point: str, fault: str) -> list[str]:
+    """Lets a fault happen at a point of a worker's step; what is returned tells if it has."""
+    happened: list[str] = []
+
+    def happen() -> None:
+        happened.append(fault)
+        perform(world, fault)
+
+    world.at(whose, point, happen)
+    return happened
 
 
 @pytest.mark.parametrize("mode", ["async", "sync"])
 def test_random_schedules_are_survived(mode: str) -> None:
     for seed in range(int(os.environ.get("MILLRACE_SCHEDULES", "500"))):
         chance = random.Random(seed)
-        world = World(1 if mode == "sync" else 2, 3, mode == "sync", seed)
+        world = World(2, 3, mode == "sync", seed)
         try:
             for _ in range(3):
                 befall(world, chance)
@@ -138,15 +161,10 @@ def befall(world: World, chance: random.Random) -> None:
     """A fault happens to some task at some point of some worker's step; or does not."""
     world.run(chance.uniform(0.1, 2.0))
     first, *rest = chance.choice(faults_of(chance.choice(list(world.tasks))))
-    happened = []
-
-    def happen() -> None:
-        happened.append(first)
-        perform(world, first)
-
-    world.at(f"worker{chance.randrange(3)}", chance.choice(POINTS), happen)
+    points = SYNC_POINTS if world.sync else POINTS
+    has_happened = strike(world, f"worker{chance.randrange(3)}", chance.choice(points), first)
     world.run(0.6)
     world.forget_faults()
-    if happened:
+    if has_happened:
         for line in rest:
             perform(world, line)

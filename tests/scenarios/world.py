@@ -4,6 +4,12 @@ Every decision is made by what a server uses: `Heartbeat`, `Membership`, `Doubt`
 drops what comes too late, the accumulator and the queue of synchronous rounds. What is here is what
 threads and sockets do around them: it delivers messages, lets time pass, and notes what happened.
 The same seed gives the same story.
+
+A synchronous step pushes to one ps after the other; each tells the first one, and when all have its
+gradient it waits there for a token. The chief's step takes from all of them, each ps applies what
+was taken from it and tells the first one, which then counts the global step up and hands out
+tokens. What a new session runs before its first step (`SyncReplicasHook.after_create_session`)
+takes time, too, and can be interrupted.
 """
 
 from __future__ import annotations
@@ -211,9 +217,19 @@ class Ps(Task):
         self.running: dict[int, str] = {}
         self.mailbox = Mailbox()
         self.has_model = False
+        #: What the global step says; the first ps has it.
         self.global_step = 0
+        #: How many rounds this ps has applied to its variables.
+        self.version = 0
+        #: The gradients of the round: who computed them, of which batch, at which step; and those
+        #: of all rounds since the model was last restored.
+        self.round: list[tuple[str, int, int]] = []
+        self.counted: set[tuple[str, int, int]] = set()
         self.accumulator = DenseAccumulatorState(name, TensorShape([]), False)
         self.tokens = FifoQueueState(name, -1)
+        #: Of the first ps: which ps have done their part of a step, and what comes after it.
+        self.parts_done: dict[int, set[str]] = {}
+        self.next_part: dict[int, tuple[Link, Callable[[Link, int], None]]] = {}
         #: What a step waits for in the accumulator or in the queue.
         self.waiting: dict[int, Take | Dequeue] = {}
 
@@ -247,14 +263,19 @@ class Ps(Task):
             self.running[step] = worker
             self._wait(step, link, self.accumulator, Take(self.world.workers))
 
-    def _apply(self, link: Link, step: int, local_step: int) -> None:
+    def _apply(self, link: Link, step: int, gradient: tuple[int, int]) -> None:
         self.world.applied(self, step)
         if not self.world.sync:
             self.global_step += 1
             self._done(link, step)
             return
-        self._settle(self.accumulator.apply(np.array(1.0), local_step))
-        self._wait(step, link, self.tokens, Dequeue(1))
+        worker, (local_step, batch) = link.other(self).name, gradient
+        before = self.accumulator.count
+        settled = self.accumulator.apply(np.array(1.0), local_step, worker)
+        if settled or self.accumulator.count > before:
+            self.round.append((worker, batch, local_step))
+        self._tell_first(link, step, self._wait_for_token)
+        self._settle(settled)
 
     def _wait(self, step: int, link: Link, state: Any, attempt: Take | Dequeue) -> None:
         attempt.waiter = (link, step)
@@ -272,14 +293,64 @@ class Ps(Task):
             except errors.OpError:
                 continue
             if isinstance(attempt, Take):
-                self.world.check(value >= self.world.workers, f"a round of {value} gradients")
-                self.global_step += 1
-                self.world.say(f"{self.name} is at step {self.global_step}")
-                self._done(link, step)
-                tokens = [(self.global_step,)] * self.world.workers
-                self._settle(self.tokens.submit(Enqueue(tokens)))
+                self._close(value)
+                self.world.reached(link.other(self), "taken")
+                self._tell_first(link, step, self._commit)
             else:
                 self._done(link, step, value[0][0])
+
+    def _tell_first(self, link: Link, step: int, then: Callable[[Link, int], None]) -> None:
+        """This ps has done its part; the first one goes on with a step when all have."""
+        first = self.world.all_ps()[0]
+        if self is first:
+            self.next_part[step] = (link, then)
+            self._go_on(step, self.name)
+        else:
+            self.world.after(LATENCY, lambda: first._go_on(step, self.name))
+            self._done(link, step)
+
+    def _go_on(self, step: int, name: str) -> None:
+        if not self.is_alive:
+            return
+        if not self.is_running:
+            self.world.after(0.05, lambda: self._go_on(step, name))
+            return
+        there = self.parts_done.setdefault(step, set())
+        there.add(name)
+        if step in self.running and len(there) == len(self.world.all_ps()):
+            link, then = self.next_part[step]
+            then(link, step)
+
+    def _wait_for_token(self, link: Link, step: int) -> None:
+        self._wait(step, link, self.tokens, Dequeue(1))
+
+    def _close(self, value: float) -> None:
+        """The gradients of a round are taken and applied."""
+        found, self.round = self.round, []
+        self.version += 1
+        self.world.check(
+            len(found) == value >= self.world.workers, f"a round of {value} gradients: {found}"
+        )
+        for gradient in found:
+            self.world.check(
+                gradient not in self.counted, f"{self.name} counted a gradient twice: {gradient}"
+            )
+            self.counted.add(gradient)
+
+    def _commit(self, link: Link, step: int) -> None:
+        """All ps have applied the round."""
+        self.global_step += 1
+        self.world.check(
+            all(ps.version == self.global_step for ps in self.world.all_ps() if ps.is_alive),
+            f"step {self.global_step} is not what every ps has applied: "
+            f"{[ps.version for ps in self.world.all_ps()]}",
+        )
+        self.world.say(f"{self.name} is at step {self.global_step}")
+        if self.global_step % SAVE_STEPS == 0:
+            self.world.checkpoint = self.global_step
+        self._done(link, step)
+        tokens = [(self.global_step,)] * self.world.workers
+        self._settle(self.tokens.submit(Enqueue(tokens)))
 
     def _done(self, link: Link, step: int, value: int = 0) -> None:
         self._end(step, None)
@@ -295,15 +366,23 @@ class Ps(Task):
 
     def restore(self, global_step: int) -> None:
         """The chief puts the model back to a checkpoint."""
-        self.global_step, self.has_model = global_step, True
-        self.accumulator.set_global_step(global_step)
+        self.global_step = self.version = global_step
+        self.has_model = True
 
-    def new_tokens(self) -> None:
-        """What the chief does when it begins: as `SyncReplicasHook`."""
+    # -- What `SyncReplicasHook` runs in a new session -----------------------------------------
+
+    def begin_round(self, step: int) -> None:
+        self.accumulator.begin_round(step)
+        self.round.clear()
+        # Steps have the same numbers again.
+        self.counted = {gradient for gradient in self.counted if gradient[2] < step}
+
+    def drop_tokens(self) -> None:
         if len(self.tokens):
             self.tokens.submit(Dequeue(len(self.tokens)))
-        tokens = [(self.global_step,)] * self.world.workers
-        self._settle(self.tokens.submit(Enqueue(tokens)))
+
+    def put_tokens(self, count: int) -> None:
+        self._settle(self.tokens.submit(Enqueue([(self.global_step,)] * count)))
 
 
 class Worker(Task):
@@ -315,9 +394,13 @@ class Worker(Task):
         self.session = 0
         self.local_step = 0
         self.completed = 0
+        #: What it computes: the same again when a step has failed.
+        self.batch = next(world.numbers)
         #: Ps that have not sent variables, or answered; by step.
         self.missing: dict[int, set[str]] = {}
         self.closing = 0
+        #: What the first ps answered last.
+        self._token = 0
         self._lives: dict[str, int] = {}
         self.begin()
 
@@ -333,6 +416,47 @@ class Worker(Task):
             return
         for ps in self.world.all_ps():
             ps.sessions[self.session] = self.name
+        if self.world.sync:
+            self._prepare(self.session, self._chief_begins() if self.is_chief else self._returns())
+        else:
+            self._train()
+
+    def _prepare(self, session: int, calls: list[Callable[[], None]]) -> None:
+        """Runs what comes before the first step; begins anew if a ps is not there."""
+        if not self.is_alive or self.session != session:
+            return
+        everywhere = self.world.all_ps()
+        if not self.is_running:
+            self.world.after(0.05, lambda: self._prepare(session, calls))
+        elif not all(
+            ps.is_running and not self.world.is_cut(self, ps) and ps.sessions.get(session)
+            for ps in everywhere
+        ):
+            self._fail("a ps is not there")
+        elif calls:
+            calls[0]()
+            self.world.after(LATENCY, lambda: self._prepare(session, calls[1:]))
+        else:
+            self._train()
+
+    def _chief_begins(self) -> list[Callable[[], None]]:
+        everywhere = self.world.all_ps()
+        first = everywhere[0]
+        begins = [functools.partial(self._begin_round, ps) for ps in everywhere]
+        return [*begins, first.drop_tokens, lambda: first.put_tokens(self.world.workers)]
+
+    def _begin_round(self, ps: Ps) -> None:
+        ps.begin_round(self.world.all_ps()[0].global_step)
+
+    def _returns(self) -> list[Callable[[], None]]:
+        everywhere = self.world.all_ps()
+        repeats: list[bool] = []
+        announce = [
+            lambda ps=ps: repeats.append(ps.accumulator.begins_anew(self.name)) for ps in everywhere
+        ]
+        return [*announce, lambda: everywhere[0].put_tokens(int(any(repeats)))]
+
+    def _train(self) -> None:
         self.world.say(f"{self.name} has a session")
         self.local_step = self.world.all_ps()[0].global_step
         self._run()
@@ -344,7 +468,12 @@ class Worker(Task):
         if not all(ps.is_running and not self.world.is_cut(self, ps) for ps in everywhere):
             return False
         lives = {ps.name: ps.life for ps in everywhere}
-        if self.is_chief and (lives != self._lives or not all(ps.has_model for ps in everywhere)):
+        is_whole = all(
+            not self.world.sync or ps.accumulator.global_step <= everywhere[0].global_step
+            for ps in everywhere
+        )
+        has_model = all(ps.has_model for ps in everywhere)
+        if self.is_chief and not (lives == self._lives and has_model and is_whole):
             for ps in everywhere:
                 ps.restore(self.world.checkpoint)
             self.world.say(f"{self.name} restores step {self.world.checkpoint}")
@@ -360,8 +489,6 @@ class Worker(Task):
                     )
                 for end in (self, ps):
                     end.links.append(link)
-        if self.is_chief and self.world.sync:
-            everywhere[0].new_tokens()
         self.session = next(self.world.numbers)
         return True
 
@@ -370,9 +497,12 @@ class Worker(Task):
 
     def _post(self, kind: str, step: int, value: Any = None) -> None:
         for ps in self.world.all_ps():
-            link = self._link(ps.name)
-            if link is not None:
-                link.send(self, Message(kind, step, self.session if value is None else value))
+            self._send(ps, kind, step, value)
+
+    def _send(self, ps: Ps, kind: str, step: int, value: Any = None) -> None:
+        link = self._link(ps.name)
+        if link is not None:
+            link.send(self, Message(kind, step, self.session if value is None else value))
 
     def _run(self) -> None:
         step = next(self.world.numbers)
@@ -393,6 +523,9 @@ class Worker(Task):
             self._fail("aborted")
             return
         missing.discard(link.other(self).name)
+        from_first = link.other(self) is self.world.all_ps()[0]
+        if message.kind == "DONE" and from_first and message.step != self.closing:
+            self._token = message.value
         if message.kind == "VARIABLES" and not missing:
             missing.update(ps.name for ps in self.world.all_ps())
             self.world.reached(self, "variables")
@@ -403,7 +536,8 @@ class Worker(Task):
                 self._close_round()
                 return
             self.completed += 1
-            self.local_step = message.value
+            self.batch = next(self.world.numbers)
+            self.local_step = self._token
             self.world.reached(self, "done")
             self._run()
 
@@ -414,7 +548,22 @@ class Worker(Task):
             self.world.after(0.05, lambda: self._computed(step))
             return
         self.world.reached(self, "gradient")
-        self._post("GRADIENT", step, self.local_step)
+        gradient = (self.local_step, self.batch)
+        if not self.world.sync:
+            self._post("GRADIENT", step, gradient)
+            return
+        order = self.world.all_ps()
+        self.world.random.shuffle(order)
+        self._push(step, gradient, order)
+
+    def _push(self, step: int, gradient: tuple[int, int], order: list[Ps]) -> None:
+        """Sends a gradient to the first of these, and a little later to the next."""
+        if not self.is_alive or step not in self.missing or not order:
+            return
+        if self.is_running:
+            self._send(order.pop(0), "GRADIENT", step, gradient)
+            self.world.reached(self, "push")
+        self.world.after(2 * LATENCY, lambda: self._push(step, gradient, order))
 
     def on_lost(self, peer: str) -> None:
         self.world.failed.update((peer, step) for step in self.missing)
@@ -497,7 +646,7 @@ class World:
             f"{ps.name} applied step {step}, whose worker had given it up",
         )
         self._applied.add((ps.name, step))
-        if ps.name == "ps0" and ps.global_step % SAVE_STEPS == 0:
+        if not self.sync and ps.name == "ps0" and ps.global_step % SAVE_STEPS == 0:
             self.checkpoint = ps.global_step
 
     def check(self, holds: bool, what: str) -> None:

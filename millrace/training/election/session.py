@@ -283,12 +283,11 @@ class ElectedSessionCreator(SessionCreator):
             creator.leave_out_idle_tasks()
 
     def _chief_session(self) -> Any:
-        manager = self._chief._get_session_manager()
         if self._model is not None:
-            adopted = manager.adopt_session(self._master, self._chief._config, self._model.lives_on)
+            adopted = self._chief.adopt(self._model)
             if adopted is not None:
                 return adopted
-        elif self._campaign.has_seen_chief and self._newest_checkpoint() is None:
+        elif self._campaign.has_seen_chief and not self._chief.has_checkpoint():
             # Others may have trained what cannot be restored. (What servers that outlive jobs
             # hold at the beginning of one is not its model: there was no chief.)
             try:
@@ -296,6 +295,3 @@ class ElectedSessionCreator(SessionCreator):
             except errors.DeadlineExceededError:
                 logging.info("The model has no values: the new chief initialises it.")
         return self._chief.create_session()
-
-    def _newest_checkpoint(self) -> Any:
-        return get_checkpoint_state(self._checkpoint_dir) if self._checkpoint_dir else None

@@ -6,13 +6,15 @@ hands out; and it ends with the term, without a word to the step.
 
 A chief that died owed its round a push. The tokens that a new chief puts into the queue, as every
 chief does at its start, let another worker push in its stead. Too many of them do no harm: a push
-for a round that is over is dropped, and costs its token.
+for a round that is over is dropped, and costs its token. If it died while a round was applied on
+some ps tasks and not yet on others, the new one makes its session anew, and restores the model.
 """
 
 from __future__ import annotations
 
 import functools
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from millrace.client.session import Session
@@ -22,8 +24,10 @@ from millrace.training.election.session import Office
 from millrace.training.fence import Term
 from millrace.training.session_run_hook import SessionRunHook
 from millrace.training.sync_replicas_optimizer import (
+    Return,
     SyncReplicasHook,
     SyncReplicasOptimizer,
+    WholeRound,
     check_ready,
     drop_old_tokens,
     old_tokens_of,
@@ -32,6 +36,7 @@ from millrace.training.waiting import SYSTEM_CLOCK, Clock, Wait
 
 #: How long the end of a term waits for the thread that closes rounds.
 _END_SECONDS = 5.0
+_HALF_A_ROUND = "The chief before had applied a round on some tasks only: the model is restored."
 
 
 class ElectedSyncReplicasHook(SessionRunHook):
@@ -49,6 +54,7 @@ class ElectedSyncReplicasHook(SessionRunHook):
         #: Held while rounds begin or end; the campaign's thread and the session's both do that.
         self._lock = threading.Lock()
         self._session: Any = None
+        self._coord: Any = None
         self._rounds: _Rounds | None = None
         self._is_over = False
 
@@ -68,12 +74,15 @@ class ElectedSyncReplicasHook(SessionRunHook):
         self._later_tokens_op = optimizer.get_init_tokens_op(needed)
         self._close_op = optimizer.get_clean_up_op()
         self._leave_op = optimizer.get_leave_op()
+        self._return = Return(optimizer)
+        self._whole_round = WholeRound(optimizer)
         self._campaign.listen(self._on_change)
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         """Prepares this worker's step, and closes rounds if he is chief."""
         optimizer = self._optimizer
         check_ready(session, optimizer, optimizer.local_step_init_op)
+        self._return.announce(session)
         session.run(optimizer.local_step_init_op)
         with self._lock:
             self._end_rounds()
@@ -85,7 +94,7 @@ class ElectedSyncReplicasHook(SessionRunHook):
             drop_old_tokens(session, self._old_tokens)
             session.run(self._first_tokens_op)
         with self._lock:
-            self._session = session
+            self._session, self._coord = session, coord
             now = self._campaign.term()
             if now is not None:
                 self._begin_rounds(now, *(() if now == term else (self._later_tokens_op,)))
@@ -102,11 +111,20 @@ class ElectedSyncReplicasHook(SessionRunHook):
                 self._begin_rounds(term, self._later_tokens_op)
 
     def _begin_rounds(self, term: Term, *first: Any) -> None:
-        session = self._session
+        session, coord = self._session, self._coord
         make_session = functools.partial(
             Session, session.sess_str, graph=session.graph, config=session._config
         )
-        self._rounds = _Rounds(term, make_session, first, self._optimizer._sync_op)
+
+        def check(own: Any) -> None:
+            # Rounds that this chief began itself are whole.
+            if first and not self._whole_round(own):
+                # The worker's step waits for a token: nothing but this ends it.
+                coord.request_stop(errors.AbortedError(None, None, _HALF_A_ROUND))
+                session.close()
+                raise errors.CancelledError(None, None, _HALF_A_ROUND)
+
+        self._rounds = _Rounds(term, make_session, check, first, self._optimizer._sync_op)
 
     def _end_rounds(self) -> None:
         if self._rounds is not None:
@@ -128,9 +146,17 @@ class ElectedSyncReplicasHook(SessionRunHook):
 class _Rounds:
     """A thread that closes rounds, for one term and one session of the worker."""
 
-    def __init__(self, term: Term, make_session: Any, first: tuple[Any, ...], close: Any) -> None:
+    def __init__(
+        self,
+        term: Term,
+        make_session: Callable[[], Any],
+        check: Callable[[Any], None],
+        first: tuple[Any, ...],
+        close: Any,
+    ) -> None:
         self.term = term
         self._make_session = make_session
+        self._check = check
         self._first = list(first)
         self._close = close
         self._lock = threading.Lock()
@@ -170,6 +196,7 @@ class _Rounds:
         with self._lock:
             self._session = session
         try:
+            self._check(session)
             while self._first and not self._ending.is_set():
                 session.run(self._first[0])
                 self._first.pop(0)
