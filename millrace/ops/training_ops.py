@@ -22,6 +22,7 @@ from millrace.graph.shape_inference import ShapeContext, ShapeRule, merge_shapes
 from millrace.ops import routed_rows as _between_tasks  # noqa: F401 - registers itself
 from millrace.ops import training_rules as rules
 from millrace.ops.padded_unique import padding
+from millrace.ops.row_updates import ROW_UPDATES, RowUpdate
 from millrace.ops.variable_ops import shape_behind_handle, shape_text
 from millrace.ops.variable_slices import in_bounds
 from millrace.ops.xla import jnp, lax
@@ -91,6 +92,12 @@ class _Algorithm:
                 raise ValueError(f"{name} is not a scalar: {shape_text(value.shape)}")
         given.update({flag: bool(node.attrs[flag]) for flag in self.flags})
         return list(inputs[:count]), gradient, indices, given
+
+    def new_rows(self, rows: Sequence[Any], given: Sequence[Any], node: Any) -> Sequence[Any]:
+        """What becomes of rows of the variable and its slots; see `RowUpdate`."""
+        _, gradient, _, hyper = self.bind([*rows, *given], node, sparse=True)
+        new = self.rule(rows[0], gradient, *rows[1:], **hyper)
+        return [part.astype(old.dtype) for part, old in zip(new, rows, strict=True)]
 
 
 # -- Shapes --------------------------------------------------------------------------------
@@ -260,7 +267,12 @@ def _form(algorithm: _Algorithm, by_handle: bool, sparse: bool) -> Op:
             return None if by_handle else inputs[0]
 
         update_rows.__doc__ = algorithm.rule.__doc__
-        return decorate(update_rows)
+        made = decorate(update_rows)
+        gradient = len(algorithm.variables) + algorithm.inputs.index(algorithm.gradient)
+        ROW_UPDATES[made.name] = RowUpdate(
+            len(algorithm.variables), gradient, gradient + 1, algorithm.new_rows
+        )
+        return made
 
     def update(*inputs: Any, node: Any) -> Any:
         _update(algorithm, inputs, node)

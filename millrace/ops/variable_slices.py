@@ -20,6 +20,7 @@ from millrace.graph.shape_inference import ShapeContext, merge_shapes, none, unc
 from millrace.graph.slices import IndexedSlices
 from millrace.graph.tensor import Tensor
 from millrace.ops import array, array_gather, padded_unique
+from millrace.ops.row_updates import ROW_UPDATES, RowUpdate
 from millrace.ops.variable_ops import VariableShape, shape_behind_handle, shape_text
 from millrace.ops.xla import jnp, lax
 
@@ -90,6 +91,13 @@ _SCATTERS: dict[str, tuple[Scatter, Scatter]] = {
     "Div": (_scatter_divide, _numpy_scatter(_numpy_divide)),
     "Min": (lambda v, i, u: v.at[i].min(u, mode="drop"), _numpy_scatter(np.minimum.at)),
     "Max": (lambda v, i, u: v.at[i].max(u, mode="drop"), _numpy_scatter(np.maximum.at)),
+}
+
+
+#: The same for a row that occurs once; only what optimizers use.
+_ROW_RULES: dict[str, Callable[[Any, Any], Any]] = {
+    "Add": lambda row, update: row + update,
+    "Sub": lambda row, update: row + -update,
 }
 
 
@@ -171,6 +179,12 @@ def _scatter_ops(kind: str) -> tuple[Op, Op]:
     ) -> None:
         _scatter_rows(resource, indices, updates, xp, check, node, kind)
 
+    if kind in _ROW_RULES:
+        rule = _ROW_RULES[kind]
+        for made in (by_reference, by_handle):
+            ROW_UPDATES[made.name] = RowUpdate(
+                1, 2, 1, lambda rows, given, node: [rule(rows[0], given[1])]
+            )
     return by_reference, by_handle
 
 

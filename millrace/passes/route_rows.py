@@ -126,7 +126,10 @@ class Routes:
             return True
         if is_row_update(node):
             index = kinds.get(node.inputs[row_inputs(node)[0]])
-            if index is not None and self._is_distinct(index.group):
+            route = self.of(index)
+            if index is not None and (
+                self._is_distinct(index.group) or (route is not None and route.merges)
+            ):
                 node.attrs = {**node.attrs, "_padded": True, "_distinct": True}
                 return True
         return False

@@ -44,6 +44,7 @@ from millrace.passes.node import (
 from millrace.passes.pad_unique import pad_unique
 from millrace.passes.rendezvous import RECEIVES, SENDS
 from millrace.passes.transfer import RECEIVE, SEND
+from millrace.runtime import row_stage
 from millrace.runtime.compiled_stage import (
     MAX_EMBEDDED_BYTES,
     CompiledStage,
@@ -61,6 +62,7 @@ from millrace.runtime.kernel_call import (
     gather_inputs,
     variable_key,
 )
+from millrace.runtime.row_stage import TakeStage, UpdateStage
 from millrace.runtime.transfer_stage import ReceiveStage, SendStage, can_send
 
 _NOT_IN_XLA = frozenset(("string", "variant", "resource"))
@@ -271,9 +273,12 @@ class Plan:
         program.nodes = schedule.topological_order(program.nodes)
         folded: dict[Edge, bool] = {}
         drawn_first = _initial_draws(program)
+        used = {edge for node in program.nodes for edge in node.inputs} | set(program.results)
+        in_rows = {node for node in program.nodes if row_stage.applies(node, used)}
+        alone = drawn_first | in_rows
         grouped = schedule.stages(
             program,
-            lambda node: node not in drawn_first and can_compile(node, folded),
+            lambda node: node not in alone and can_compile(node, folded),
             late_arguments=late_arguments,
         )
         self.stages: list[Any] = []
@@ -292,6 +297,8 @@ class Plan:
                 self.stages.append(CompiledStage(stage.nodes, wanted, f"stage_{i}", owned))
             elif stage.nodes[0].definition in (REGION, WAITING_REGION):
                 self.stages.append(RegionStage(stage.nodes[0]))
+            elif stage.nodes[0] in in_rows:
+                self.stages.append(row_stage.row_stage(stage.nodes[0], outside, f"stage_{i}"))
             elif functions_of(stage.nodes[0]):
                 self.stages.append(function_stage(stage.nodes[0], Plan))
             elif stage.nodes[0].definition is RECEIVE:
@@ -380,7 +387,7 @@ def takes_dead_values(stage: Any) -> bool:
 
 
 def _is_quick(stage: Any) -> bool:
-    if isinstance(stage, CompiledStage | SendStage | ReceiveStage):
+    if isinstance(stage, CompiledStage | SendStage | ReceiveStage | TakeStage | UpdateStage):
         return True
     if isinstance(stage, HostStage):
         definition = stage.node.definition

@@ -1,0 +1,247 @@
+"""Rows of a large table, taken and updated where they lie, by the host.
+
+XLA's loops over rows cost several times what copying the rows does. So a stage copies the rows
+that a step names, lets XLA work out what becomes of them, and copies them back. Nothing of the
+table's size is made, read or written.
+
+A table is written in place only while nobody else looks at it. XLA itself sees to that: the
+program that works out the new rows is given the table as a donated buffer, and hands back the
+same buffer, or a copy if somebody holds a view of the old one, once all programs that read it are
+done. Readers are never shown a table in between: until the new one is stored, the old one is void
+and its lock held. Whatever is out of the ordinary is left to the compiled stage.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import threading
+from typing import Any
+
+import numpy as np
+
+from millrace.ops.padded_unique import padding
+from millrace.ops.row_updates import ROW_UPDATES
+from millrace.ops.xla import jax, jnp
+from millrace.passes.node import Edge, Node, is_variable_edge, variable_of
+from millrace.passes.transfer import RECEIVE
+from millrace.runtime.compiled_stage import CompiledStage
+from millrace.runtime.kernel_call import variable_key
+from millrace.runtime.resources import ResourceStore, VariableSlot
+
+#: Rows of smaller tables are left to XLA.
+MIN_TABLE_BYTES = 1 << 20
+#: For so many numbers of rows memory is kept.
+_MAX_LENGTHS = 8
+_TAKES = ("_MaskedTake", "_MaskedResourceTake", "Gather", "GatherV2", "ResourceGather")
+
+
+def applies(node: Node, wanted: set[Edge]) -> bool:
+    """Whether a node takes or updates rows of a large table that another task names.
+
+    Args:
+      node: The node.
+      wanted: Edges whose values are used.
+    """
+    if node.type in _TAKES:
+        params, indices = node.inputs[0], node.inputs[1]
+        return (
+            indices.node.definition is RECEIVE
+            and is_variable_edge(params)
+            and _is_large(variable_of(params))
+            and not node.attrs.get("zeros")
+            and not node.attrs.get("batch_dims")
+            and (node.type != "GatherV2" or _is_zero(node.inputs[2]))
+            and _is_on_cpu()
+        )
+    update = ROW_UPDATES.get(node.type)
+    if update is None or not node.attrs.get("_distinct"):
+        return False
+    count = update.variables
+    return (
+        all(_is_large(variable_of(edge)) for edge in node.inputs[:count])
+        and not any(is_variable_edge(edge) for edge in node.inputs[count:])
+        and not any(Edge(node, i) in wanted for i in range(len(node.output_types)))
+        and _is_on_cpu()
+    )
+
+
+def row_stage(node: Node, wanted: set[Edge], name: str) -> TakeStage | UpdateStage:
+    """The stage of a node that `applies` is true of."""
+    outputs = [edge for i in range(len(node.output_types)) if (edge := Edge(node, i)) in wanted]
+    return (TakeStage if node.type in _TAKES else UpdateStage)(node, outputs, name)
+
+
+def _is_large(variable: Node | None) -> bool:
+    if variable is None:
+        return False
+    shape, dtype = variable.attrs["shape"], variable.attrs["dtype"].base_dtype
+    count = shape.num_elements()
+    return (
+        count is not None
+        and shape.ndims >= 2
+        and (dtype.is_floating or dtype.is_integer)
+        and count * dtype.size >= MIN_TABLE_BYTES
+    )
+
+
+def _is_zero(edge: Edge) -> bool:
+    return edge.node.type == "Const" and not edge.node.attrs["value"].any()
+
+
+def _is_on_cpu() -> bool:
+    return bool(jax.default_backend() == "cpu")
+
+
+class _RowStage:
+    """What both kinds have in common; `_compiled` does the same in the ordinary way."""
+
+    blocking = False
+
+    def __init__(self, node: Node, outputs: list[Edge], name: str) -> None:
+        self.node = node
+        self.nodes = [node]
+        self._compiled = CompiledStage([node], outputs, name)
+        self.inputs = self._compiled.inputs
+        self.outputs = outputs
+        self._places = {edge: i for i, edge in enumerate(self.inputs)}
+        self._slots: tuple[ResourceStore, int, list[VariableSlot]] | None = None
+
+    @property
+    def name(self) -> str:
+        """The node's name."""
+        return self.node.name
+
+    def _value(self, position: int, inputs: list[Any]) -> Any:
+        """The value of an input that is no variable."""
+        edge = self.node.inputs[position]
+        place = self._places.get(edge)
+        return edge.node.attrs["value"] if place is None else inputs[place]
+
+    def _slots_of(self, variables: list[Node], resources: ResourceStore) -> list[VariableSlot]:
+        found = self._slots
+        if found is None or found[0] is not resources or found[1] != resources.generation:
+            slots = [resources.variable(*variable_key(v)) for v in variables]
+            found = self._slots = resources, resources.generation, slots
+        return found[2]
+
+
+class TakeStage(_RowStage):
+    """Takes rows of a table."""
+
+    def __init__(self, node: Node, outputs: list[Edge], name: str) -> None:
+        super().__init__(node, outputs, name)
+        table = variable_of(node.inputs[0])
+        assert table is not None
+        self._tables = [table]
+        self._padded = node.type.startswith("_Masked")
+
+    def run(self, inputs: list[Any], step: Any) -> list[Any]:
+        """The rows; any rows where an index is padding."""
+        indices = np.asarray(self._value(1, inputs))
+        (slot,) = self._slots_of(self._tables, step.resources)
+        with slot.lock:
+            value = slot.value  # Held here: its memory must not go when a container is cleared.
+            if self.outputs and value is not None:
+                count = _count_rows(indices, value.shape[0], self._padded)
+                if count is not None:
+                    table = _memory(value)
+                    rows = np.empty((*indices.shape, *table.shape[1:]), table.dtype)
+                    # Bounds are checked; with any other mode, NumPy makes a copy first.
+                    table.take(indices[:count], axis=0, out=rows[:count], mode="clip")
+                    return [rows]
+        return self._compiled.run(inputs, step)
+
+
+class UpdateStage(_RowStage):
+    """Updates rows of a table and of its slots; no row is named twice."""
+
+    def __init__(self, node: Node, outputs: list[Edge], name: str) -> None:
+        super().__init__(node, outputs, name)
+        self._update = ROW_UPDATES[node.type]
+        tables = map(variable_of, node.inputs[: self._update.variables])
+        self._tables = [table for table in tables if table is not None]
+        self._padded = bool(node.attrs.get("_padded"))
+        self._program = jax.jit(self._new_rows, donate_argnums=(0, 1))
+        #: By their number: memory for rows of each table, used while `_lock` is held.
+        self._rows: dict[int, list[Any]] = {}
+        self._lock = threading.Lock()
+
+    def _new_rows(self, tables: list[Any], rows: list[Any], given: list[Any]) -> Any:
+        return tables, list(self._update.apply(rows, given, self.node))
+
+    def run(self, inputs: list[Any], step: Any) -> list[Any]:
+        """Updates the rows."""
+        update, node = self._update, self.node
+        given = [self._value(i, inputs) for i in range(update.variables, len(node.inputs))]
+        indices = np.asarray(given[update.indices - update.variables])
+        gradient = given[update.gradient - update.variables]
+        given[update.indices - update.variables] = None
+        slots = self._slots_of(self._tables, step.resources)
+        with contextlib.ExitStack() as locks:
+            locks.enter_context(self._lock)
+            for _, slot in sorted({slot.serial: slot for slot in slots}.items()):
+                locks.enter_context(slot.lock)
+            count = self._count(slots, gradient.shape, indices)
+            if count is not None:
+                self._update_rows(slots, indices[:count], len(indices), given)
+                step.xla_calls += 1
+                return []
+        return self._compiled.run(inputs, step)
+
+    def _count(
+        self, slots: list[VariableSlot], gradient: tuple[int, ...], indices: Any
+    ) -> int | None:
+        """How many rows are named; None if they cannot be updated here."""
+        values = [slot.value for slot in slots]
+        if not all(isinstance(value, jax.Array) for value in values) or indices.ndim != 1:
+            return None
+        shape = values[0].shape
+        if any(value.shape != shape for value in values) or len(set(slots)) < len(slots):
+            return None
+        if gradient not in ((), (len(indices), *shape[1:])):
+            return None
+        return _count_rows(indices, shape[0], self._padded)
+
+    def _update_rows(
+        self, slots: list[VariableSlot], places: Any, length: int, given: list[Any]
+    ) -> None:
+        tables = [slot.value for slot in slots]
+        rows = self._rows.pop(length, None)
+        if rows is None:
+            if len(self._rows) >= _MAX_LENGTHS:
+                self._rows.clear()
+            rows = [jnp.zeros((length, *table.shape[1:]), table.dtype) for table in tables]
+        for table, part in zip(tables, rows, strict=True):
+            own = _memory(part)[: len(places)]
+            _memory(table).take(places, axis=0, out=own, mode="clip")
+        tables, rows = self._program(tables, rows, given)
+        jax.block_until_ready((tables, rows))  # type: ignore[no-untyped-call]
+        for slot, table, part in zip(slots, tables, rows, strict=True):
+            _memory(table)[places] = _memory(part)[: len(places)]
+            slot.value = table
+        self._rows[length] = rows
+
+
+def _count_rows(indices: Any, rows: int, padded: bool) -> int | None:
+    """How many indices there are before padding; None if one of them names no row."""
+    if not indices.ndim:
+        return None
+    count = len(indices)
+    if padded:
+        # Padding is the largest number of its type, and behind all others.
+        count -= int(np.count_nonzero(indices == padding(indices.dtype)))
+    named = indices[:count]
+    if named.size and (named.min() < 0 or named.max() >= rows):
+        return None
+    return count
+
+
+def _memory(value: Any) -> Any:
+    """The memory of an array on this machine's processor, for whoever may write there."""
+    if isinstance(value, np.ndarray):
+        return value
+    value.block_until_ready()
+    size = value.nbytes
+    block = (ctypes.c_char * size).from_address(value.unsafe_buffer_pointer())
+    return np.frombuffer(block, value.dtype).reshape(value.shape)

@@ -1,0 +1,175 @@
+"""Rows of tables on parameter servers are taken and updated where they lie."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import millrace as tf
+from millrace.runtime import row_stage
+from millrace.runtime.resources import VariableSlot
+
+ROWS, WIDTH = 60, 4
+
+
+@pytest.fixture(autouse=True)
+def all_tables_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_stage, "MIN_TABLE_BYTES", 0)
+
+
+@pytest.fixture
+def stages(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The stages that work on rows, as they are made."""
+    made: list[Any] = []
+    original = row_stage.row_stage
+
+    def note(*args: Any) -> Any:
+        made.append(original(*args))
+        return made[-1]
+
+    monkeypatch.setattr(row_stage, "row_stage", note)
+    return made
+
+
+class Trainer:
+    """A table in two parts on two servers, and a step that trains it."""
+
+    def __init__(self, cluster: Any, optimizer: Any, resource: bool = False) -> None:
+        start = np.linspace(-1, 1, ROWS * WIDTH, dtype=np.float32).reshape(ROWS, WIDTH)
+        device = tf.train.replica_device_setter(
+            cluster=tf.train.ClusterSpec(cluster.spec), worker_device="/job:worker/task:0"
+        )
+        self.cluster = cluster
+        with tf.device(device):
+            self.ids = tf.placeholder(tf.int64, [None])
+            table = tf.get_variable(
+                "table",
+                initializer=tf.constant(start),
+                partitioner=tf.fixed_size_partitioner(2),
+                use_resource=resource,
+            )
+            rows = tf.nn.embedding_lookup(table, self.ids, partition_strategy="div")
+            self.loss = tf.reduce_sum(tf.square(rows - 0.5) * tf.constant([1.0, 2.0, 3.0, 4.0]))
+            self.step = optimizer.minimize(self.loss)
+        self.table = list(table)
+        self.session = tf.Session(cluster.target("worker"))
+        self.session.run(tf.global_variables_initializer())
+
+    def train(self, *ids: int) -> Any:
+        return self.session.run([self.loss, self.step], {self.ids: ids})[0]
+
+    def slots(self) -> dict[str, VariableSlot]:
+        """All variables on the parameter servers that are as large as a part of the table."""
+        return {
+            f"{task}/{name}": slot
+            for task, server in self.cluster.servers.items()
+            for _, name, slot in server.worker.resources.all_of(VariableSlot)
+            if slot.value is not None and slot.value.shape == (ROWS // 2, WIDTH)
+        }
+
+    def values(self) -> dict[str, Any]:
+        return {name: np.array(slot.value) for name, slot in self.slots().items()}
+
+
+OPTIMIZERS: dict[str, Callable[[], Any]] = {
+    "adagrad": lambda: tf.train.AdagradOptimizer(0.5),
+    "momentum": lambda: tf.train.MomentumOptimizer(0.1, 0.9),
+    "descent": lambda: tf.train.GradientDescentOptimizer(0.1),
+    "ftrl": lambda: tf.train.FtrlOptimizer(0.1),
+}
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "resource"),
+    [("adagrad", False), ("momentum", True), ("descent", False), ("ftrl", True)],
+)
+def test_rows_become_what_xla_alone_makes_of_them(
+    optimizer: str,
+    resource: bool,
+    make_cluster: Any,
+    stages: list[Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    batches = [(1, 1, 59, 30, 2), (0, 29, 30, 59), (5, 5, 5)]
+    results = []
+    for least in (0, 1 << 40):
+        monkeypatch.setattr(row_stage, "MIN_TABLE_BYTES", least)
+        with tf.Graph().as_default():
+            trainer = Trainer(
+                make_cluster({"ps": 2, "worker": 1}), OPTIMIZERS[optimizer](), resource
+            )
+            results.append(([trainer.train(*batch) for batch in batches], trainer.values()))
+            trainer.session.close()
+    assert sum(isinstance(stage, row_stage.UpdateStage) for stage in stages) == 2
+    assert sum(isinstance(stage, row_stage.TakeStage) for stage in stages) == 2
+    (losses, tables), (wanted_losses, wanted_tables) = results
+    np.testing.assert_allclose(losses, wanted_losses, rtol=1e-6)
+    assert len(tables) >= 2
+    for name, wanted in wanted_tables.items():
+        np.testing.assert_allclose(tables[name], wanted, rtol=1e-6, atol=1e-6)
+
+
+def test_a_step_changes_no_other_rows_and_makes_no_other_table(make_cluster: Any) -> None:
+    trainer = Trainer(make_cluster({"ps": 2, "worker": 1}), OPTIMIZERS["adagrad"]())
+    trainer.train(0)  # Rows of a constant are not the variable's own.
+    before = trainer.values()
+    places = {name: slot.value.unsafe_buffer_pointer() for name, slot in trainer.slots().items()}
+    assert len(places) == 4
+    for i in range(5):
+        trainer.train(7, i, 59 - i)
+    after = trainer.values()
+    changed = {name: set(np.flatnonzero((after[name] != before[name]).any(1))) for name in after}
+    first = next(iter(changed.values()))
+    assert first == {7, 0, 1, 2, 3, 4} or first == {25, 26, 27, 28, 29}
+    assert {
+        name: slot.value.unsafe_buffer_pointer() for name, slot in trainer.slots().items()
+    } == places
+    trainer.session.close()
+
+
+def test_who_looks_at_a_table_keeps_what_he_saw(make_cluster: Any) -> None:
+    trainer = Trainer(make_cluster({"ps": 2, "worker": 1}), OPTIMIZERS["adagrad"]())
+    trainer.train(3)
+    looks = {name: np.asarray(slot.value) for name, slot in trainer.slots().items()}
+    seen = {name: look.copy() for name, look in looks.items()}
+    trainer.train(3, 40)
+    for name, value in trainer.values().items():
+        np.testing.assert_array_equal(looks[name], seen[name])
+        assert (value != seen[name]).any()
+    trainer.session.close()
+
+
+def test_an_array_that_became_a_table_is_not_written(make_cluster: Any) -> None:
+    trainer = Trainer(make_cluster({"ps": 2, "worker": 1}), OPTIMIZERS["descent"]())
+    given = np.ones((ROWS // 2, WIDTH), np.float32)
+    for part in trainer.table:
+        part.load(given, trainer.session)
+    trainer.train(0, 1, 50)
+    np.testing.assert_array_equal(given, 1)
+    assert (np.asarray(trainer.session.run(trainer.table[0]))[:2] != 1).all()
+    trainer.session.close()
+
+
+@pytest.mark.parametrize("bad", [-1, ROWS + 5])
+def test_an_id_without_a_row_is_an_error_and_changes_nothing(bad: int, make_cluster: Any) -> None:
+    trainer = Trainer(make_cluster({"ps": 2, "worker": 1}), OPTIMIZERS["adagrad"]())
+    trainer.train(1)
+    before = trainer.values()
+    with pytest.raises(tf.errors.InvalidArgumentError, match="is not in"):
+        trainer.train(1, bad)
+    for name, value in trainer.values().items():
+        np.testing.assert_array_equal(value, before[name])
+    trainer.train(1)
+    trainer.session.close()
+
+
+def test_a_table_without_a_value_is_an_error(make_cluster: Any) -> None:
+    trainer = Trainer(make_cluster({"ps": 2, "worker": 1}), OPTIMIZERS["adagrad"]())
+    for slot in trainer.slots().values():
+        slot.value = None
+    with pytest.raises(tf.errors.FailedPreconditionError, match="uninitialized value table"):
+        trainer.train(1)
+    trainer.session.close()
