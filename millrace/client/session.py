@@ -80,6 +80,7 @@ class BaseSession:
         self._target = target.encode() if isinstance(target, str) else target
         self._config = config if config is not None else ConfigProto()
         self._closed = False
+        self._last_calls: list[Callable[[], None]] = []
         self._lock = threading.Lock()
         self._runs: dict[Any, _BoundRun] = {}
         self._edit_count = graph._edit_count
@@ -114,6 +115,8 @@ class BaseSession:
 
     def close(self) -> None:
         """Ends the session and frees what it holds; running steps are cancelled."""
+        while self._last_calls and not self._closed:
+            self._last_calls.pop()()
         with self._lock:
             if self._closed:
                 return
@@ -121,7 +124,12 @@ class BaseSession:
         self._backend.close()
         self._runs.clear()
 
+    def _before_close(self, call: Callable[[], None]) -> None:
+        """Calls a function once, when the session is about to be closed."""
+        self._last_calls.append(call)
+
     def __del__(self) -> None:
+        self._last_calls = []
         if sys.is_finalizing():
             return  # No thread can be started any more; who serves the session sees us go.
         with contextlib.suppress(Exception):

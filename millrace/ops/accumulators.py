@@ -47,6 +47,8 @@ CONTRIBUTOR = "_contributor"
 BEGINS_ROUND = "_begins_round"
 #: Of NumAccumulated: it gives -1 - (the accumulator's step), which no count is.
 TELLS_STEP = "_tells_step"
+#: Of QueueDequeue: what it takes out is handed out when a round ends.
+TOKEN = "_token_of_round"
 
 
 class Accumulator(Guarded[AccumulatorState]):
@@ -67,6 +69,17 @@ class Accumulator(Guarded[AccumulatorState]):
                 f"Accumulator '{self.state.name}' is of type {type_text(self.dtype)}, but the "
                 f"gradient is of type {type_text(dtype)}"
             )
+
+
+def describe_round(resources: Any) -> str:
+    """Why there is no token for another round on a task, for whoever waits for one."""
+    accumulators = [found for _, _, found in resources.all_of(Accumulator)]
+    takes = [words for each in accumulators if (words := each.ask(AccumulatorState.next_take))]
+    if takes:
+        return f" (a token of the next round). This one waits for {takes[0]}"
+    if accumulators:
+        return " (a token of the next round). No chief closes this one: check that it runs"
+    return " (a token of the next round)"
 
 
 # -- Op types ----------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from millrace.graph.define import Op, op
 from millrace.graph.registry import NO_GRADIENT
 from millrace.graph.shape_inference import ShapeContext, none, scalars, unknown
 from millrace.ops import shared_state
+from millrace.ops.accumulators import TOKEN, describe_round
 from millrace.ops.shared_state import Guarded, shape_text, type_text
 from millrace.protocol import queue as protocol
 from millrace.protocol.queue import QueueState
@@ -95,10 +96,18 @@ class Queue(Guarded[QueueState]):
             f"{shape_text(found)}"
         )
 
-    def dequeue(self, ctx: Any) -> Any:
-        """Takes one element: its components, or a Deferred of them."""
-        return self._submit(
-            ctx, protocol.Dequeue(1), "an element in", lambda elements: self._arrays(elements[0])
+    def dequeue(self, ctx: Any, why: Callable[[], str] = str) -> Any:
+        """Takes one element: its components, or a Deferred of them.
+
+        Args:
+          ctx: The step.
+          why: What an element comes of, for whoever waits long for one.
+        """
+        return self.submit(
+            protocol.Dequeue(1),
+            ctx,
+            lambda: f"an element in {self.kind} '{self.name}'{why()}",
+            lambda elements: self._arrays(elements[0]),
         )
 
     def _arrays(self, element: protocol.Element) -> list[Any]:
@@ -393,6 +402,8 @@ def _dequeue(handle: Any, *, component_types: Any, timeout_ms: int, ctx: Any, no
     _no_timeout(timeout_ms)
     queue = shared_state.find(Queue, ctx, handle)
     queue.check_components(node, component_types, enqueues=False)
+    if node.attrs.get(TOKEN):
+        return queue.dequeue(ctx, lambda: describe_round(ctx.resources))
     return queue.dequeue(ctx)
 
 

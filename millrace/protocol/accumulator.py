@@ -156,6 +156,10 @@ class AccumulatorState(ABC):
             words += f", from {', '.join(sorted(self.contributors))}"
         return words
 
+    def next_take(self) -> str:
+        """What the first take waits for, in words; empty if there is none."""
+        return self.describe(self._takes[0].required) if self._takes else ""
+
     def _empty(self) -> None:
         """Nothing is counted any more."""
         self._drop()

@@ -472,6 +472,10 @@ class Connection:
         """What the server's task holds and does, as JSON."""
         return self._ask("Status", b"", timeout)
 
+    def waits(self, step: int, timeout: float) -> bytes:
+        """What the server's part of a step waits for, as JSON."""
+        return self._ask("Status", str(step).encode(), timeout)
+
     def stop_server(self, timeout: float) -> None:
         """Lets the server stop."""
         self._ask("Stop", b"", timeout)

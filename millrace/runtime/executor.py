@@ -291,14 +291,15 @@ class Execution:
             if self._arrived:
                 self._patience.restart()
                 return
-        self._patience.tell(self._pending_names)
+        self._patience.tell(lambda: self.waits_for() + self.step.why())
         if deadline is not None and time.monotonic() >= deadline and self._error is None:
             self._error = errors.DeadlineExceededError(
-                None, None, f"Timed out waiting for {self._pending_names()}"
+                None, None, f"Timed out waiting for {self.waits_for()}"
             )
             self.step.cancellation.cancel(self._error)
 
-    def _pending_names(self) -> str:
+    def waits_for(self) -> str:
+        """The stages that wait now, and for what, in words."""
         return "; ".join(
             f"{self.plan.stages[i].name} ({d.waits_for or self.plan.stages[i].node.type})"
             for i, d in list(self._pending.items())

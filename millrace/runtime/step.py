@@ -90,6 +90,7 @@ class Step:
         "last_output",
         "resources",
         "session",
+        "why",
         "xla_calls",
     )
 
@@ -110,6 +111,8 @@ class Step:
         self.last_output: Any = None
         self.events: list[Any] | None = [] if trace else None
         self.deadline = None if timeout is None else time.monotonic() + timeout
+        #: Says why other tasks let the step wait; asked when a wait lasts, and may take a moment.
+        self.why: Callable[[], str] = str
         #: Sends to and receives from the other tasks of a step; None when there are none.
         self.exchange: Any = None
 

@@ -44,8 +44,16 @@ class PreparedStep:
 class Gathering:
     """What a step's master has heard from the other tasks."""
 
-    def __init__(self, number: int, waiting: dict[str, str], graph: Graph) -> None:
+    def __init__(
+        self,
+        number: int,
+        waiting: dict[str, str],
+        graph: Graph,
+        ask: Callable[[str, int], str] = lambda address, number: "",
+    ) -> None:
         self.number = number
+        #: Says what another task's part of the step waits for; may take a moment.
+        self._ask = ask
         self._graph = graph
         #: Tasks that have not answered, by address.
         self.waiting = waiting
@@ -85,8 +93,10 @@ class Gathering:
 
     def wait(self, deadline: float | None, patience: Patience | None) -> bool:
         """Waits for all answers or an error; False when the deadline has passed."""
-        with self.condition:
-            while self.waiting and (self.error is None or patience is None):
+        while True:
+            with self.condition:
+                if not self.waiting or (self.error is not None and patience is not None):
+                    return True
                 timeout = patience.seconds_left() if patience is not None else 1.0
                 if deadline is not None:
                     left = deadline - time.monotonic()
@@ -94,9 +104,17 @@ class Gathering:
                         return False
                     timeout = min(timeout, left)
                 self.condition.wait(timeout)
-                if patience is not None and self.waiting:
-                    patience.tell(lambda: ", ".join(self.waiting.values()))
-        return True
+                if not self.waiting:
+                    return True
+            if patience is not None:
+                patience.tell(lambda: ", ".join(list(self.waiting.values())) + self.why())
+
+    def why(self) -> str:
+        """What the other tasks wait for themselves, in words, as far as they tell."""
+        found = [
+            (task, self._ask(address, self.number)) for address, task in list(self.waiting.items())
+        ]
+        return "".join(f". There ({task}) it waits for {words}" for task, words in found if words)
 
 
 class PartialRun:

@@ -7,6 +7,7 @@ values go between the tasks themselves.
 
 from __future__ import annotations
 
+import json
 import queue
 import secrets
 import threading
@@ -59,6 +60,8 @@ _NO_TRACE = 0
 TRACE = 1
 #: How long a failed step waits for the other tasks to say that they have stopped.
 _FAREWELL_SECONDS = 2.0
+#: How long a task may take to say what it waits for.
+_WORD_SECONDS = 1.0
 _STATUS_SECONDS = 5.0
 _ASK_SECONDS = 0.5
 #: A task that plans its part of a step takes no longer.
@@ -182,8 +185,17 @@ class Master:
 
     def gather(self, number: int, waiting: dict[str, str], graph: Graph) -> Gathering:
         """Expects answers about a step."""
-        gathering = self._gatherings[number] = Gathering(number, waiting, graph)
+        gathering = self._gatherings[number] = Gathering(number, waiting, graph, self._ask_why)
         return gathering
+
+    def _ask_why(self, address: str, number: int) -> str:
+        """What the part of a step waits for at another task, in words, as far as it tells."""
+        try:
+            answer = self.peers.connection(address).waits(number, _WORD_SECONDS)
+            return str(json.loads(answer).get("waits", ""))
+        except (errors.OpError, ValueError) as error:
+            logging.debug("%s does not say what it waits for: %s", address, error)
+            return ""
 
     def forget(self, number: int) -> None:
         """Expects no more answers about a step."""
@@ -566,6 +578,7 @@ class MasterSession:
         """Asks the other tasks to run their parts."""
         waiting = {r.address: r.part.task for r in prepared.remote}
         gathering = self._master.gather(number, waiting, self.graph)
+        step.why = gathering.why
 
         def on_error(error: errors.OpError) -> None:
             step.cancellation.cancel(error)

@@ -162,6 +162,8 @@ class Server:
             self.start()
 
     def _tell_status(self, question: bytes) -> bytes:
+        if question:  # the number of a step
+            return json.dumps({"waits": self._worker.waits(int(question))}).encode()
         return json.dumps(self.status()).encode()
 
     def status(self) -> dict[str, Any]:

@@ -186,12 +186,14 @@ def _hand_on_first(values: Deferred, to: Deferred) -> None:
 
 
 class _Running:
-    __slots__ = ("graph", "master", "step")
+    __slots__ = ("execution", "graph", "master", "step")
 
     def __init__(self, graph: RegisteredGraph, step: Step, master: str) -> None:
         self.graph = graph
         self.step = step
         self.master = master
+        #: The part itself, if it was asked for by another task.
+        self.execution: executor.Execution | None = None
 
 
 class Worker:
@@ -366,6 +368,13 @@ class Worker:
             step.cancellation.cancel(ended)
         return step
 
+    def waits(self, number: int) -> str:
+        """What the part of a step waits for here, in words; empty if there is none."""
+        running = self._running.get(number)
+        if running is None or running.execution is None:
+            return ""
+        return running.execution.waits_for()
+
     def is_running(self, number: int) -> bool:
         """Whether a part of a step runs here."""
         return number in self._running
@@ -439,6 +448,9 @@ class Worker:
         execution = executor.Execution(graph.plan, step)
         for i, value in enumerate(feeds):
             execution.provide(i, value)
+        running = self._running.get(number)
+        if running is not None:
+            running.execution = execution
 
         def finished(error: BaseException | None) -> None:
             results: list[Any] = []

@@ -35,6 +35,7 @@ from millrace.training.supervisor_threads import (
     SVSummaryThread,
     SVTimerCheckpointThread,
 )
+from millrace.training.sync_replicas_optimizer import leave_at_end
 from millrace.training.waiting import SYSTEM_CLOCK
 from millrace.training.write_graph import write_graph
 
@@ -289,6 +290,9 @@ class Supervisor:
             sess = self._session_manager.wait_for_session(
                 master, config=config, max_wait_secs=max_wait_secs
             )
+        if not self._said_is_chief:
+            # The program's chief closes the rounds, and its end is the end for all.
+            leave_at_end(sess)
         if start_standard_services:
             logging.info("Starting queue runners.")
             self.start_queue_runners(sess)

@@ -15,7 +15,7 @@ The books, which everything below keeps balanced:
   than `replicas_to_aggregate` extra tokens must circulate: `get_init_tokens_op` puts them there.
 * A worker that *leaves* owes its round a push. It puts a token into the queue (`get_leave_op`),
   with which another worker pushes in its stead: the others go on, with rounds of the same size.
-  The hook does so for workers that end; anybody may do so for a worker that died.
+  The hook and a Supervisor do so for workers that end; anybody may do so for a worker that died.
 * When the chief ends, nobody closes rounds any more: it closes the token queue, and the others get
   OutOfRangeError, which ends a monitored session quietly. A session that fails and is
   rebuilt must not close it, because a closed queue stays closed.
@@ -33,10 +33,7 @@ Faults (each push says whose it is, by the task of the local step):
 
 from __future__ import annotations
 
-import atexit
-import sys
 import threading
-import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -53,6 +50,7 @@ from millrace.ops.accumulators import (
     BEGINS_ROUND,
     CONTRIBUTOR,
     TELLS_STEP,
+    TOKEN,
     ConditionalAccumulator,
     SparseConditionalAccumulator,
 )
@@ -60,13 +58,17 @@ from millrace.ops.queues import FIFOQueue
 from millrace.ops.variable import Variable
 from millrace.platform import logging
 from millrace.training import live_model
+from millrace.training.farewell import Farewell
 from millrace.training.moving_averages import ExponentialMovingAverage
 from millrace.training.optimizer import Optimizer
 from millrace.training.queue_runner import QueueRunner
 from millrace.training.session_run_hook import SessionRunHook
 
-#: How long a process that ends may take to say so to the others.
-_FAREWELL_MILLISECONDS = 2000
+#: Operations by which a worker leaves, of the optimizers of a graph; no string, so that it is not
+#: in MetaGraphs.
+_LEAVE_OPS: Any = ("__leave_sync_replicas",)
+#: How long a look at the tokens may take.
+_TOKENS_MILLISECONDS = 2000
 
 
 class SyncReplicasOptimizer(Optimizer):
@@ -218,6 +220,7 @@ class SyncReplicasOptimizer(Optimizer):
                 steps.append(set_step)
             self.chief_init_op = control_flow.group(self.local_step_init_op, *steps)
         self._gradients_applied = True
+        self._global_step.graph.add_to_collection(_LEAVE_OPS, self.get_leave_op())
         return train_op
 
     def _accumulate(self, pairs: list[tuple[Any, Any]]) -> tuple[list[Any], list[tuple[Any, Any]]]:
@@ -276,6 +279,7 @@ class SyncReplicasOptimizer(Optimizer):
         self._sync_token_queue = queue
         with control_dependencies(pushes):
             token = queue.dequeue()
+            token.op._set_attr(TOKEN, True)
         train_op = variable_changes.assign(self._local_step, token)
         with control_dependencies([updated]):
             tokens = array_fill.fill([self._tokens_per_step], self._read_global_step())
@@ -387,6 +391,15 @@ class SyncReplicasOptimizer(Optimizer):
         return SyncReplicasHook(self, is_chief, num_tokens)
 
 
+def leave_at_end(session: Any) -> None:
+    """Lets a worker leave the synchronous training of its graph, if there is one, at its good end.
+
+    For sessions without the hook, which does it by itself.
+    """
+    for operation in session.graph.get_collection(_LEAVE_OPS):
+        Farewell(session, operation)
+
+
 class ChiefQueueRunner(QueueRunner):
     """Runs the chief's operation, which mostly waits.
 
@@ -401,8 +414,8 @@ class ChiefQueueRunner(QueueRunner):
         """As of any QueueRunner; the thread is always a daemon."""
         quiet = None if coord is None else _QuietCoordinator(coord)
         threads = super().create_threads(sess, quiet, daemon=True, start=start)
-        if threads:
-            atexit.register(_say_farewell, weakref.ref(sess), self._cancel_op)
+        if threads and self._cancel_op.type != "NoOp":
+            Farewell(sess, self._cancel_op)
         return threads
 
 
@@ -429,20 +442,6 @@ class _QuietCoordinator:
     def wait_for_stop(self) -> None:
         """Waits for the coordinator to stop."""
         self._coord.wait_for_stop()
-
-
-def _say_farewell(session: weakref.ref[Any], operation: Any) -> None:
-    """Runs an operation in a session that was left open, when the program has come to its end.
-
-    Not when an exception ended it: then the chief may be started again, and go on.
-    """
-    open_session = session()
-    if open_session is None or open_session._closed or getattr(sys, "last_value", None):
-        return
-    try:
-        open_session.run(operation, options=RunOptions(timeout_in_ms=_FAREWELL_MILLISECONDS))
-    except Exception as error:
-        logging.vlog(1, "Ignored exception: %s", error)
 
 
 class SyncReplicasHook(SessionRunHook):
@@ -592,6 +591,6 @@ def drop_old_tokens(session: Any, old_tokens: Tensor) -> None:
     so that there are enough in any case.
     """
     try:
-        session.run(old_tokens, options=RunOptions(timeout_in_ms=_FAREWELL_MILLISECONDS))
+        session.run(old_tokens, options=RunOptions(timeout_in_ms=_TOKENS_MILLISECONDS))
     except errors.DeadlineExceededError:
         logging.vlog(1, "A worker has taken a token meanwhile.")

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import millrace as tf
+from millrace.platform import patience
 from millrace.training.election.sync_replicas import ElectedSyncReplicasHook
 from millrace.training.fence import Term
 from millrace.training.live_model import LiveModel
@@ -248,3 +249,57 @@ def test_a_newly_elected_chief_makes_its_session_anew_after_half_a_round(replica
     worker.session = tf.Session(worker.target, graph=worker.graph)
     assert not model.is_whole(worker.session)
     chief.session = tf.Session(chief.target, graph=chief.graph)
+
+
+# -- Waits -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """Waits that say at once what they wait for."""
+    for name in ("FIRST_SECONDS", "INTERVAL_SECONDS"):
+        monkeypatch.setattr(patience, name, 0.2)
+
+
+def test_a_worker_says_whose_gradient_a_round_waits_for(replicas, impatient, caplog, until):
+    chief, worker = replicas
+    threads = [worker.push(4.0), chief.push(2.0)]
+    close_round(chief)
+    joined(*threads)
+    # The other worker does not come back.
+    threads = [chief.push(2.0)]
+    until(lambda: "No chief closes this one: check that it runs" in caplog.text)
+    threads.append(threading.Thread(target=close_round, args=(chief,), daemon=True))
+    threads[-1].start()
+    until(lambda: "which has 1 of step 1: none from /job:worker/task:1. Check" in caplog.text)
+    joined(*threads, worker.push(4.0))
+    assert chief.run(chief.step) == 2
+
+
+# -- A worker that ends well, without the hook ---------------------------------------------------
+
+
+def test_a_worker_with_a_supervisor_hands_its_part_to_the_others_when_it_ends_well(replicas):
+    chief, worker = replicas
+    size = chief.optimizer._sync_token_queue
+    with chief.graph.as_default():
+        chief.graph._unsafe_unfinalize()
+        size = size.size()
+
+    def session(end):
+        with worker.graph.as_default():
+            supervisor = tf.train.Supervisor(
+                is_chief=False,
+                graph=worker.graph,
+                local_init_op=worker.optimizer.local_step_init_op,
+                ready_op=None,
+            )
+            with end, supervisor.managed_session(worker.target):
+                if not isinstance(end, contextlib.nullcontext):
+                    raise KeyError("the worker's program fails")
+
+    worker.graph._unsafe_unfinalize()
+    session(pytest.raises(KeyError))
+    assert chief.run(size) == 0
+    session(contextlib.nullcontext())
+    assert chief.run(size) == 1
