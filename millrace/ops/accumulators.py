@@ -6,7 +6,7 @@ The rules (which gradients are stale, who waits for how many) are in `protocol.a
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from millrace.ops.padded_unique import padded_length, padding
 from millrace.ops.shared_state import Guarded, shape_text, type_text
 from millrace.protocol import accumulator as protocol
 from millrace.protocol.accumulator import AccumulatorState
+from millrace.protocol.attempt import Attempt
 
 __all__ = [
     "ConditionalAccumulator",
@@ -61,6 +62,13 @@ class Accumulator(Guarded[AccumulatorState]):
     def __init__(self, state: AccumulatorState, dtype: DType) -> None:
         super().__init__(state)
         self.dtype = dtype
+
+    def add(
+        self, gradient: Any, local_step: int, contributor: str, is_own: bool
+    ) -> list[Attempt]:
+        """Adds a gradient; whoever calls must pass on what that settles."""
+        with self._lock:
+            return self.state.apply(gradient, local_step, contributor, is_own=is_own)
 
     def check_type(self, dtype: DType) -> None:
         """Raises ValueError unless gradients of that type are accumulated."""
@@ -130,7 +138,12 @@ SparseConditionalAccumulatorOp = _define(
 )  # fmt: skip
 
 
-def _step(value: Any, name: str) -> int:
+def as_step(value: Any, name: str) -> int:
+    """A scalar input as a number.
+
+    Raises:
+      ValueError: It is no scalar.
+    """
     if value.ndim:
         raise ValueError(
             f"Argument {name} must be scalar, but had bad shape {shape_text(value.shape)}"
@@ -138,7 +151,8 @@ def _step(value: Any, name: str) -> int:
     return int(value)
 
 
-def _contributor_of(node: Any) -> str:
+def contributor_of(node: Any) -> str:
+    """Whose gradient a node applies, if it says so."""
     name: bytes = node.attrs.get(CONTRIBUTOR, b"")
     return name.decode()
 
@@ -146,9 +160,9 @@ def _contributor_of(node: Any) -> str:
 def _apply(handle: Any, local_step: Any, gradient: Any, *, dtype: Any, ctx: Any, node: Any) -> None:
     accumulator = shared_state.find(Accumulator, ctx, handle)
     accumulator.check_type(dtype)
-    step = _step(local_step, "local_step")
+    step = as_step(local_step, "local_step")
     kept = shared_state.kept(gradient)
-    contributor = _contributor_of(node)
+    contributor = contributor_of(node)
     accumulator.tell(lambda state: state.apply(kept, step, contributor))
 
 
@@ -156,25 +170,44 @@ def _take(handle: Any, num_required: Any, *, dtype: Any, ctx: Any) -> Any:
     return _submit_take(handle, num_required, dtype, ctx, lambda total: total)
 
 
+def request(num_required: Any) -> protocol.Take:
+    """A request for so many gradients.
+
+    Raises:
+      ValueError: The number is no scalar, or not positive.
+    """
+    required = as_step(num_required, "num_required")
+    if required <= 0:
+        raise ValueError(f"Argument num_required must be positive, but was {required}")
+    return protocol.Take(required)
+
+
 def _submit_take(
     handle: Any, num_required: Any, dtype: Any, ctx: Any, convert: Callable[[Any], Any]
 ) -> Any:
     accumulator = shared_state.find(Accumulator, ctx, handle)
     accumulator.check_type(dtype)
-    required = _step(num_required, "num_required")
-    if required <= 0:
-        raise ValueError(f"Argument num_required must be positive, but was {required}")
-    return accumulator.submit(
-        protocol.Take(required),
-        ctx,
-        lambda: accumulator.ask(lambda state: state.describe(required)),
-        convert,
+    take = request(num_required)
+    return accumulator.submit(take, ctx, lambda: words([accumulator], [take]), convert)
+
+
+def words(accumulators: Sequence[Accumulator], takes: Sequence[protocol.Take]) -> str:
+    """What takes wait for now; shown when the wait lasts."""
+    return ", ".join(
+        accumulator.ask(lambda state, take=take: state.describe(take.required))  # type: ignore[misc]
+        for accumulator, take in zip(accumulators, takes, strict=True)
+        if not take.done
     )
 
 
 def _sparse_take(handle: Any, num_required: Any, *, dtype: Any, ctx: Any, node: Any) -> Any:
+    return _submit_take(handle, num_required, dtype, ctx, conversion(node, ctx))
+
+
+def conversion(node: Any, ctx: Any) -> Callable[[Any], Any]:
+    """From what a take gets to the outputs of its node."""
     if not node.attrs.get("_padded"):
-        return _take(handle, num_required, dtype=dtype, ctx=ctx)
+        return lambda total: total
     lengths = ctx.session.state_of(node, lambda: [0])
 
     def fill_up(total: Any) -> Any:
@@ -188,7 +221,7 @@ def _sparse_take(handle: Any, num_required: Any, *, dtype: Any, ctx: Any, node: 
         rows[:count] = values
         return longer, rows, shape
 
-    return _submit_take(handle, num_required, dtype, ctx, fill_up)
+    return fill_up
 
 
 def _sparse_apply(
@@ -205,7 +238,7 @@ def _sparse_apply(
 ) -> None:
     accumulator = shared_state.find(Accumulator, ctx, handle)
     accumulator.check_type(dtype)
-    step = _step(local_step, "local_step")
+    step = as_step(local_step, "local_step")
     if node.attrs.get("_padded"):
         there = gradient_indices != padding(gradient_indices.dtype)
         gradient_indices, gradient_values = gradient_indices[there], gradient_values[there]
@@ -214,12 +247,12 @@ def _sparse_apply(
         shared_state.kept(gradient_values),
         gradient_shape if has_known_shape else None,
     )
-    contributor = _contributor_of(node)
+    contributor = contributor_of(node)
     accumulator.tell(lambda state: state.apply(gradient, step, contributor))
 
 
 def _set_global_step(handle: Any, new_global_step: Any, *, ctx: Any, node: Any) -> None:
-    step = _step(new_global_step, "new_global_step")
+    step = as_step(new_global_step, "new_global_step")
     accumulator = shared_state.find(Accumulator, ctx, handle)
     if node.attrs.get(BEGINS_ROUND):
         accumulator.ask(lambda state: state.begin_round(step))
@@ -229,7 +262,7 @@ def _set_global_step(handle: Any, new_global_step: Any, *, ctx: Any, node: Any) 
 
 def _num_accumulated(handle: Any, *, ctx: Any, node: Any) -> Any:
     accumulator = shared_state.find(Accumulator, ctx, handle)
-    contributor = _contributor_of(node)
+    contributor = contributor_of(node)
     if contributor:
         return accumulator.ask(lambda state: int(state.begins_anew(contributor)))
     if node.attrs.get(TELLS_STEP):

@@ -95,7 +95,7 @@ class Guarded(Generic[_S]):
             waits = not attempt.done
             if waits:
                 attempt.waiter = _Waiter(ctx.deferred(waits_for), convert)
-        _tell(settled)
+        tell_all(settled)
         if not waits:
             return convert(attempt.result())
         deferred = attempt.waiter.deferred
@@ -110,7 +110,7 @@ class Guarded(Generic[_S]):
         """Lets something happen to the state machine, and passes on what it settles."""
         with self._lock:
             settled = event(self.state)
-        _tell(settled)
+        tell_all(settled)
 
     def ask(self, question: Callable[[_S], _R]) -> _R:
         """Looks at (or changes) the state machine without settling anything."""
@@ -122,7 +122,8 @@ class Guarded(Generic[_S]):
         self.tell(lambda state: state.abandon())
 
 
-def _tell(settled: list[Attempt]) -> None:
+def tell_all(settled: list[Attempt]) -> None:
+    """Passes on what an event has settled; not with a lock held."""
     for attempt in settled:
         if attempt.waiter is not None:
             attempt.waiter.tell(attempt)

@@ -65,7 +65,7 @@ class AccumulatorState(ABC):
         self._takes: deque[Take] = deque()
 
     @abstractmethod
-    def _add(self, gradient: Any) -> None:
+    def _add(self, gradient: Any, is_own: bool) -> None:
         """Adds a gradient; raises ValueError if it does not fit."""
 
     @abstractmethod
@@ -78,8 +78,16 @@ class AccumulatorState(ABC):
 
     # -- Events: each returns the attempts that it has settled -----------------------------
 
-    def apply(self, gradient: Any, local_step: int, contributor: str = "") -> list[Attempt]:
-        """A gradient arrived that was computed at `local_step`, by `contributor` if that is known.
+    def apply(
+        self, gradient: Any, local_step: int, contributor: str = "", *, is_own: bool = False
+    ) -> list[Attempt]:
+        """A gradient arrived that was computed at `local_step`.
+
+        Args:
+          gradient: The gradient.
+          local_step: The step.
+          contributor: Who computed it, if that is known.
+          is_own: Whether nobody else has its memory, so that others may be added in place.
 
         Raises:
           ValueError: It does not fit.
@@ -91,7 +99,7 @@ class AccumulatorState(ABC):
                 self._repeating.discard(contributor)
                 return []
             self._last_steps[contributor] = self.global_step
-        self._add(gradient)
+        self._add(gradient, is_own)
         self.count += 1
         if contributor:
             self.contributors[contributor] = self.contributors.get(contributor, 0) + 1
@@ -190,7 +198,7 @@ class DenseAccumulatorState(AccumulatorState):
         #: Whether the sum is an array of our own, that may be changed.
         self._is_own = False
 
-    def _add(self, gradient: Array) -> None:
+    def _add(self, gradient: Array, is_own: bool) -> None:
         wanted: Any = self._sum.shape if self._sum is not None else self.shape.sizes
         if wanted is not None and (
             len(wanted) != gradient.ndim
@@ -200,16 +208,20 @@ class DenseAccumulatorState(AccumulatorState):
                 f"Shape mismatch: expected {_shape_text(wanted)}, got {_shape_text(gradient.shape)}"
             )
         if self._sum is None:
-            self._sum, self._is_own = gradient, False
+            self._sum, self._is_own = gradient, is_own
         elif self._is_own:
             np.add(self._sum, gradient, out=self._sum)
+        elif is_own:
+            self._sum, self._is_own = np.add(self._sum, gradient, out=gradient), True
         else:
             self._sum, self._is_own = np.asarray(self._sum + gradient), True
 
     def _total(self) -> Array:
         total, self._sum = self._sum, None
         assert total is not None
-        return _divided(total, self.count) if self.takes_mean else total
+        if not self.takes_mean or self.count == 1:
+            return total
+        return _divided(total, self.count, total if self._is_own else None)
 
     def _drop(self) -> None:
         self._sum = None
@@ -222,7 +234,7 @@ class SparseAccumulatorState(AccumulatorState):
         super().__init__(name, shape, takes_mean)
         self._parts: list[tuple[Array, Array]] = []
 
-    def _add(self, gradient: tuple[Array, Array, Array | None]) -> None:
+    def _add(self, gradient: tuple[Array, Array, Array | None], is_own: bool) -> None:
         """Takes (indices, values, shape of the whole or None)."""
         indices, values, shape = gradient
         self._check(indices, values, shape)
@@ -297,10 +309,12 @@ def _by_index(indices: Array, values: Array) -> tuple[Array, Array]:
     return found, np.add.reduceat(values[order], starts, axis=0)
 
 
-def _divided(total: Array, count: Any) -> Array:
+def _divided(total: Array, count: Any, out: Array | None = None) -> Array:
+    """The quotient, in `out` if that is given."""
+    divisor = np.asarray(count, total.dtype)
     if total.dtype.kind in "iu":
-        return np.asarray(total // count, total.dtype)
-    return np.asarray(total / np.asarray(count, total.dtype), total.dtype)
+        return np.asarray(np.floor_divide(total, divisor, out=out), total.dtype)
+    return np.asarray(np.true_divide(total, divisor, out=out), total.dtype)
 
 
 def _shape_text(sizes: Any) -> str:

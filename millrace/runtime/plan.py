@@ -31,6 +31,7 @@ from millrace.passes.function_body import (
     length_inputs,
     loop_functions,
 )
+from millrace.passes.join_accumulators import APPLY, TAKE, absorb_handles, join_accumulators
 from millrace.passes.node import (
     Edge,
     Node,
@@ -45,6 +46,11 @@ from millrace.passes.pad_unique import pad_unique
 from millrace.passes.rendezvous import RECEIVES, SENDS
 from millrace.passes.transfer import RECEIVE, SEND
 from millrace.runtime import row_stage
+from millrace.runtime.accumulator_stage import (
+    ApplyGradientsStage,
+    HandleStage,
+    TakeGradientsStage,
+)
 from millrace.runtime.compiled_stage import (
     MAX_EMBEDDED_BYTES,
     CompiledStage,
@@ -179,10 +185,15 @@ def _initial_draws(program: Program) -> set[Node]:
     return draws if use.written and not use.read else set()
 
 
-def _restored_for_one(program: Program) -> frozenset[Edge]:
-    """What is read from a checkpoint and used once: its memory is that of whoever uses it."""
+def _uses(program: Program) -> Counter[Edge]:
+    """How often each value is used."""
     uses = Counter(edge for node in program.nodes for edge in node.inputs)
     uses.update(program.results)
+    return uses
+
+
+def _restored_for_one(uses: Counter[Edge]) -> frozenset[Edge]:
+    """What is read from a checkpoint and used once: its memory is that of whoever uses it."""
     return frozenset(
         edge for edge, count in uses.items() if count == 1 and edge.node.type == "RestoreV2"
     )
@@ -271,6 +282,11 @@ class Plan:
         detach_constants(program)
         pad_unique(program)
         program.nodes = schedule.topological_order(program.nodes)
+        absorbed: set[Node] = set()
+        if not self.may_die and not late_arguments:
+            join_accumulators(program)
+            absorbed = absorb_handles(program)
+            program.nodes = schedule.topological_order(program.nodes)
         folded: dict[Edge, bool] = {}
         drawn_first = _initial_draws(program)
         used = {edge for node in program.nodes for edge in node.inputs} | set(program.results)
@@ -285,7 +301,8 @@ class Plan:
         self._slots: dict[Edge, int] = {}
         self.constants: list[tuple[int, Any]] = []
         outside = self._edges_needed(program, grouped)
-        owned = _restored_for_one(program)
+        uses = _uses(program)
+        owned = _restored_for_one(uses)
         for i, stage in enumerate(grouped):
             if stage.compiled:
                 wanted = [
@@ -305,6 +322,12 @@ class Plan:
                 self.stages.append(ReceiveStage(stage.nodes[0]))
             elif stage.nodes[0].definition is SEND and can_send(stage.nodes[0]):
                 self.stages.append(SendStage(stage.nodes[0]))
+            elif stage.nodes[0].definition is APPLY:
+                self.stages.append(ApplyStage(stage.nodes[0], uses.__getitem__))
+            elif stage.nodes[0].definition is TAKE:
+                self.stages.append(TakeStage(stage.nodes[0]))
+            elif stage.nodes[0].inputs and stage.nodes[0].inputs[0].node in absorbed:
+                self.stages.append(HandleStage(stage.nodes[0], stage.blocking))
             else:
                 self.stages.append(HostStage(stage.nodes[0], stage.blocking, outside))
         self.argument_slots = [self._slot(edge) for edge in program.arguments]
@@ -389,6 +412,10 @@ def takes_dead_values(stage: Any) -> bool:
 def _is_quick(stage: Any) -> bool:
     if isinstance(stage, CompiledStage | SendStage | ReceiveStage | TakeStage | UpdateStage):
         return True
+    if isinstance(stage, ApplyGradientsStage | TakeGradientsStage):
+        return True
+    if isinstance(stage, HandleStage):
+        return stage.blocking or _IN_MEMORY.search(stage.node.type) is not None
     if isinstance(stage, HostStage):
         definition = stage.node.definition
         return (

@@ -1,0 +1,253 @@
+"""Stages that give gradients to several accumulators, or take from them; see
+`passes.join_accumulators`.
+
+No gradient is copied whose memory nobody else has: what came in a message of another task is
+summed where it lies.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from millrace.ops import accumulators, shared_state
+from millrace.ops.accumulators import Accumulator
+from millrace.passes.join_accumulators import JoinedNode
+from millrace.passes.node import Edge, Node, is_variable_edge, variable_of
+from millrace.passes.transfer import RECEIVE
+from millrace.protocol.accumulator import Take
+from millrace.protocol.attempt import Attempt
+from millrace.runtime.deferred import Deferred
+from millrace.runtime.kernel_call import StoredState, VariableRef, call_plainly, op_error
+
+
+class Handles:
+    """What nodes name that were absorbed: found again only when containers were cleared."""
+
+    def __init__(self, makers: list[Node]) -> None:
+        self._makers = makers
+        self._found: tuple[Any, int, list[Any]] | None = None
+
+    def get(self, step: Any) -> list[Any]:
+        """The handles, in the order of their nodes."""
+        found, generation = self._found, step.resources.generation
+        if found is None or found[0] is not step.session or found[1] != generation:
+            handles = [call_plainly(maker, [], step)[0] for maker in self._makers]
+            found = self._found = step.session, generation, handles
+        return found[2]
+
+
+class HandleStage:
+    """One node that asks something of a queue or an accumulator whose node was absorbed."""
+
+    def __init__(self, node: Node, blocking: bool) -> None:
+        self.node = node
+        self.nodes = [node]
+        self.blocking = blocking
+        self.inputs = list(dict.fromkeys(node.inputs[1:]))
+        self.outputs = [Edge(node, i) for i in range(len(node.output_types))]
+        self._places = [self.inputs.index(edge) for edge in node.inputs[1:]]
+        self._handles = Handles([node.inputs[0].node])
+
+    @property
+    def name(self) -> str:
+        """The node's name."""
+        return self.node.name
+
+    def run(self, inputs: list[Any], step: Any) -> Any:
+        """Runs the kernel; a blocking one may return a Deferred of its outputs."""
+        values = [_on_host(inputs[place]) for place in self._places]
+        return call_plainly(self.node, [*self._handles.get(step), *values], step)
+
+
+class _Stage:
+    """What both stages share: the accumulators behind the handles."""
+
+    def __init__(self, node: JoinedNode) -> None:
+        self.node = node
+        self.nodes: list[Node] = [node]
+        self.members = node.members
+        variables = dict.fromkeys(edge for edge in node.inputs if is_variable_edge(edge))
+        self._variables = [variable_of(edge) for edge in variables]
+        self.inputs = [edge for edge in dict.fromkeys(node.inputs) if edge not in variables]
+        #: In the order of `values`.
+        self._sources = [*self.inputs, *variables]
+        self.outputs = [Edge(node, i) for i in range(len(node.output_types))]
+        self._handles = Handles([member.inputs[0].node for member in node.members])
+        self._found: tuple[list[Any], list[Accumulator]] | None = None
+
+    @property
+    def name(self) -> str:
+        """The node's name."""
+        return self.node.name
+
+    def values(self, inputs: list[Any], step: Any) -> list[Any]:
+        """The inputs as NumPy arrays, and the variables as they are now."""
+        values = [_on_host(value) for value in inputs]
+        for variable in self._variables:
+            assert variable is not None
+            values.append(StoredState(step.resources).read(variable))
+        return values
+
+    def accumulators(self, step: Any) -> list[Accumulator]:
+        """The accumulators of the members.
+
+        Raises:
+          OpError: There is none, or it is of another type than the gradients.
+        """
+        handles = self._handles.get(step)
+        found = self._found
+        if found is None or found[0] is not handles:
+            found = self._found = (
+                handles,
+                [
+                    _accumulator(member, handle, step)
+                    for member, handle in zip(self.members, handles, strict=True)
+                ],
+            )
+        return found[1]
+
+
+def _accumulator(member: Node, handle: Any, step: Any) -> Accumulator:
+    try:
+        found: Accumulator = shared_state.find(Accumulator, step, handle)
+        found.check_type(member.attrs["dtype"])
+    except Exception as error:
+        raise op_error(member, error) from None
+    return found
+
+
+class ApplyStage(_Stage):
+    """Adds gradients to accumulators, all in one pass."""
+
+    blocking = False
+
+    def __init__(self, node: JoinedNode, use_count: Callable[[Edge], int]) -> None:
+        super().__init__(node)
+        #: For each member: itself, the places of its inputs, and whether its gradient came from
+        #: another task for nobody else.
+        self._parts = [
+            (
+                member,
+                [self._sources.index(edge) for edge in member.inputs[1:]],
+                member.inputs[-1].node.definition is RECEIVE and use_count(member.inputs[-1]) == 1,
+            )
+            for member in node.members
+        ]
+
+    def run(self, inputs: list[Any], step: Any) -> list[Any]:
+        """Applies; who waits for the gradients is told when all are there."""
+        found = self.accumulators(step)
+        handles = self._handles.get(step)
+        values = self.values(inputs, step)
+        settled: list[Attempt] = []
+        try:
+            for i, (member, places, is_last) in enumerate(self._parts):
+                try:
+                    if len(places) != 2:  # sparse ones
+                        arguments = [handles[i], *(values[place] for place in places)]
+                        call_plainly(member, arguments, step)
+                        continue
+                    local_step = accumulators.as_step(values[places[0]], "local_step")
+                    gradient = values[places[1]]
+                    is_own = is_last and type(gradient.base) is memoryview
+                    settled += found[i].add(
+                        gradient if is_own else shared_state.kept(gradient),
+                        local_step,
+                        accumulators.contributor_of(member),
+                        is_own and gradient.flags.writeable,
+                    )
+                except Exception as error:
+                    raise op_error(member, error) from None
+        finally:
+            shared_state.tell_all(settled)
+        return []
+
+
+class TakeStage(_Stage):
+    """Takes from accumulators, and goes on when it has something from each."""
+
+    blocking = True
+
+    def __init__(self, node: JoinedNode) -> None:
+        super().__init__(node)
+        self._places = [self._sources.index(member.inputs[1]) for member in node.members]
+
+    def run(self, inputs: list[Any], step: Any) -> Any:
+        """The values of the outputs, or a Deferred of them."""
+        found = self.accumulators(step)
+        values = self.values(inputs, step)
+        takes: list[Take] = []
+        for member, place in zip(self.members, self._places, strict=True):
+            try:
+                takes.append(accumulators.request(values[place]))
+            except Exception as error:
+                raise op_error(member, error) from None
+        deferred = Deferred(lambda: accumulators.words(found, takes))
+        gathering = _Gathering(self.members, takes, deferred, step)
+        for accumulator, take in zip(found, takes, strict=True):
+            take.waiter = gathering
+            accumulator.tell(lambda state, take=take: state.submit(take))  # type: ignore[misc]
+        if deferred.done:
+            return deferred.result()
+
+        def cancel() -> None:
+            for accumulator, take in zip(found, takes, strict=True):
+                accumulator.tell(lambda state, take=take: state.cancel(take))  # type: ignore[misc]
+
+        token = step.cancellation.register(cancel)
+        if token is None:
+            cancel()
+        else:
+            deferred.add_callback(lambda _: step.cancellation.deregister(token))
+        return deferred
+
+
+class _Gathering:
+    """The takes of one stage: tells the step when the last one has succeeded, or one failed."""
+
+    __slots__ = ("_deferred", "_left", "_lock", "_members", "_step", "_takes")
+
+    def __init__(
+        self, members: list[Node], takes: list[Take], deferred: Deferred, step: Any
+    ) -> None:
+        self._lock = threading.Lock()
+        self._left = len(takes)
+        self._members = members
+        self._takes = takes
+        self._deferred = deferred
+        self._step = step
+
+    def tell(self, attempt: Attempt) -> None:
+        """One of the takes has a value or an error."""
+        with self._lock:
+            self._left -= 1
+            is_last = self._left == 0
+        try:
+            attempt.result()
+        except Exception as error:
+            place = next(i for i, take in enumerate(self._takes) if take is attempt)
+            self._deferred.set_error(op_error(self._members[place], error))
+            return
+        if is_last:
+            self._finish()
+
+    def _finish(self) -> None:
+        outputs: list[Any] = []
+        try:
+            for member, take in zip(self._members, self._takes, strict=True):
+                result = accumulators.conversion(member, self._step)(take.result())
+                outputs.extend(result if len(member.output_types) > 1 else (result,))
+        except Exception as error:
+            self._deferred.set_error(error)
+        else:
+            self._deferred.set_result(outputs)
+
+
+def _on_host(value: Any) -> Any:
+    if isinstance(value, VariableRef):
+        value = value.read()
+    return value if type(value) is np.ndarray else np.asarray(value)
