@@ -16,7 +16,15 @@ from millrace.graph import registry
 from millrace.passes import frames, schedule
 from millrace.passes.constants import detach_constants
 from millrace.passes.function_body import bodies_of
-from millrace.passes.node import Edge, Node, Program, is_array_handle, names_variable
+from millrace.passes.node import (
+    Edge,
+    Node,
+    Program,
+    is_array_handle,
+    is_variable_edge,
+    names_variable,
+    variable_of,
+)
 from millrace.passes.split_loops import LoopSplitter, groups_of_loops, settle_handles
 from millrace.passes.transfer import LIFE_SIGN, LOOP_RECEIVE, LOOP_SEND, RECEIVE, SEND
 
@@ -106,7 +114,7 @@ class _Partitioner:
             task = self._task[node]
             parts.setdefault(task, Part(task)).program.nodes.append(node)
         self._hand_out(parts)
-        for message in self._messages.values():
+        for message in dict.fromkeys(self._messages.values()):
             assert message.send is not None and message.receive is not None
             sender, receiver = parts[message.source], parts[message.to]
             sender.program.nodes.append(message.send)
@@ -162,7 +170,9 @@ class _Partitioner:
             for node in program.targets:
                 if self._crosses(node, self._home):
                     self._message(node, self._home).controls[node] = None
-        for key, message in enumerate(self._messages.values()):
+        if guards is None and not self._ends_at_home:
+            self._postpone(order, crossings, control_crossings)
+        for key, message in enumerate(dict.fromkeys(self._messages.values())):
             self._make_nodes(message, key, guards)
         for node, i, edge in crossings:
             node.inputs[i] = self._received(edge, self._task[node])
@@ -195,6 +205,56 @@ class _Partitioner:
         if message is None:
             message = self._messages[key] = _Message(*key)
         return message
+
+    def _postpone(
+        self,
+        order: list[Node],
+        crossings: list[tuple[Node, int, Edge]],
+        control_crossings: list[tuple[Node, Node]],
+    ) -> None:
+        """Lets what is ready early travel with a later message, if only users of both use it.
+
+        They wait for the later one anyway; and that one waits for all the blocking nodes that
+        the early one does, so nobody waits for more than before.
+        """
+        users: dict[_Message, set[Node]] = {}
+        for node, _, edge in crossings:
+            users.setdefault(self._message(edge.node, self._task[node]), set()).add(node)
+        for node, control in control_crossings:
+            users.setdefault(self._message(control, self._task[node]), set()).add(node)
+        by_level = sorted(self._messages.items(), key=lambda item: item[1].level)
+        for i, (key, early) in enumerate(by_level):
+            for _, late in by_level[i + 1 :]:
+                if (
+                    (late.source, late.to) == (early.source, early.to)
+                    and late.level > early.level
+                    and not early.mask & ~late.mask
+                    and users[early] <= users[late]
+                    and self._stays_same(early, users[early], order)
+                ):
+                    late.edges = {**early.edges, **late.edges}
+                    late.controls = {**early.controls, **late.controls}
+                    self._messages[key] = late
+                    users[late] |= users[early]
+                    break
+
+    def _stays_same(self, message: _Message, users: set[Node], order: list[Node]) -> bool:
+        """Whether variables of a message are only written after its users have run."""
+        variables = {variable_of(edge) for edge in message.edges if is_variable_edge(edge)}
+        if not variables:
+            return True
+        if None in variables:
+            return False
+        after: set[Node] = set()
+        for node in order:
+            if not after.isdisjoint(node.predecessors()) or node in users:
+                after.add(node)
+            if node not in after and any(
+                is_variable_edge(edge) and variable_of(edge) in variables
+                for edge in (node.inputs if schedule.writes_state(node) or bodies_of(node) else ())
+            ):
+                return False
+        return True
 
     def _received(self, edge: Edge, task: str) -> Edge:
         message = self._message(edge.node, task)

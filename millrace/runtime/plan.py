@@ -31,7 +31,7 @@ from millrace.passes.function_body import (
     length_inputs,
     loop_functions,
 )
-from millrace.passes.join_accumulators import APPLY, TAKE, absorb_handles, join_accumulators
+from millrace.passes.join_accumulators import JoinedNode, absorb_handles, join_accumulators
 from millrace.passes.node import (
     Edge,
     Node,
@@ -50,6 +50,7 @@ from millrace.runtime.accumulator_stage import (
     ApplyGradientsStage,
     HandleStage,
     TakeGradientsStage,
+    gradients_stage,
 )
 from millrace.runtime.compiled_stage import (
     MAX_EMBEDDED_BYTES,
@@ -304,6 +305,7 @@ class Plan:
         uses = _uses(program)
         owned = _restored_for_one(uses)
         for i, stage in enumerate(grouped):
+            first = stage.nodes[0]
             if stage.compiled:
                 wanted = [
                     Edge(node, k)
@@ -312,24 +314,22 @@ class Plan:
                     if Edge(node, k) in outside
                 ]
                 self.stages.append(CompiledStage(stage.nodes, wanted, f"stage_{i}", owned))
-            elif stage.nodes[0].definition in (REGION, WAITING_REGION):
-                self.stages.append(RegionStage(stage.nodes[0]))
-            elif stage.nodes[0] in in_rows:
-                self.stages.append(row_stage.row_stage(stage.nodes[0], outside, f"stage_{i}"))
-            elif functions_of(stage.nodes[0]):
-                self.stages.append(function_stage(stage.nodes[0], Plan))
-            elif stage.nodes[0].definition is RECEIVE:
-                self.stages.append(ReceiveStage(stage.nodes[0]))
-            elif stage.nodes[0].definition is SEND and can_send(stage.nodes[0]):
-                self.stages.append(SendStage(stage.nodes[0]))
-            elif stage.nodes[0].definition is APPLY:
-                self.stages.append(ApplyStage(stage.nodes[0], uses.__getitem__))
-            elif stage.nodes[0].definition is TAKE:
-                self.stages.append(TakeStage(stage.nodes[0]))
-            elif stage.nodes[0].inputs and stage.nodes[0].inputs[0].node in absorbed:
-                self.stages.append(HandleStage(stage.nodes[0], stage.blocking))
+            elif first.definition in (REGION, WAITING_REGION):
+                self.stages.append(RegionStage(first))
+            elif first in in_rows:
+                self.stages.append(row_stage.row_stage(first, outside, f"stage_{i}"))
+            elif functions_of(first):
+                self.stages.append(function_stage(first, Plan))
+            elif first.definition is RECEIVE:
+                self.stages.append(ReceiveStage(first))
+            elif first.definition is SEND and can_send(first):
+                self.stages.append(SendStage(first))
+            elif isinstance(first, JoinedNode):
+                self.stages.append(gradients_stage(first, uses.__getitem__))
+            elif first.inputs and first.inputs[0].node in absorbed:
+                self.stages.append(HandleStage(first, stage.blocking))
             else:
-                self.stages.append(HostStage(stage.nodes[0], stage.blocking, outside))
+                self.stages.append(HostStage(first, stage.blocking, outside))
         self.argument_slots = [self._slot(edge) for edge in program.arguments]
         self.stage_inputs = [[self._slot(e) for e in stage.inputs] for stage in self.stages]
         self.stage_outputs = [[self._slot(e) for e in stage.outputs] for stage in self.stages]

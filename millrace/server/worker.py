@@ -28,6 +28,7 @@ from millrace.runtime.plan import Plan
 from millrace.runtime.resources import ResourceStore, VariableSlot
 from millrace.runtime.step import SessionState, Step
 from millrace.server.guest import check_no_python
+from millrace.server.relay import Relay
 from millrace.server.transfer_log import TransferLog
 
 #: Sessions that have registered nothing yet; when there are more, the oldest is forgotten.
@@ -219,7 +220,7 @@ class Worker:
         self._sessions: dict[str, WorkerSession] = {}
         self._graphs: dict[int, RegisteredGraph] = {}
         self._running: dict[int, _Running] = {}
-        self._local = threading.local()
+        self._relay = Relay(self._resume_elsewhere)
         #: Told the address of each master that begins a session here.
         self.on_session: Callable[[str], None] = lambda master: None
         self._stopped = False
@@ -469,13 +470,13 @@ class Worker:
             on_done(step, results, found)
 
         quick = graph.has_run and graph.plan.is_quick
-        resume = self._resume_quickly if quick else self._resume_elsewhere
+        resume = self._relay.resume if quick else self._resume_elsewhere
 
         def start() -> None:
             execution.drive(resume, finished)
 
         if quick:
-            start()
+            self._relay.deliver(start)
         else:
             self._threads.submit(start)
 
@@ -485,26 +486,12 @@ class Worker:
         except RuntimeError:
             go_on()  # The server has stopped: all that is left to do is to end the step.
 
-    def _resume_quickly(self, go_on: Callable[[], None]) -> None:
-        """Goes on in this thread if it delivers messages and holds nothing up, else elsewhere."""
-        if getattr(self._local, "delivers", False):
-            # What this in its turn sets free goes elsewhere, or one delivery might never end.
-            self._local.delivers = False
-            try:
-                go_on()
-            finally:
-                self._local.delivers = True
-        else:
-            self._resume_elsewhere(go_on)
-
     def deliver(self, message: Message, source: str) -> None:
         """Takes values that another task sent; called in a transport's thread."""
-        self._local.delivers = True
         key = (message.key, message.text) if message.text else message.key
-        try:
-            self.mailbox.deliver(message.step, key, message.tensors, source)
-        finally:
-            self._local.delivers = False
+        self._relay.deliver(
+            lambda: self.mailbox.deliver(message.step, key, message.tensors, source)
+        )
 
     def needed(self) -> set[str]:
         """The addresses of the tasks that running parts wait for."""

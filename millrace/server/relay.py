@@ -1,0 +1,58 @@
+"""Where a part of a step goes on when what it waited for has arrived.
+
+A thread that delivers a message goes on itself with the parts that the message sets free, and
+with those that these set free in their turn: the last gradient of a round closes the round and
+wakes all its workers without another thread. They run one after the other, each when the one
+before has come to a stop, never inside it; and no more than a few, or one delivery might never
+end and its sender never be read again.
+"""
+
+from __future__ import annotations
+
+import collections
+import threading
+from collections.abc import Callable
+
+#: So many parts go on in a thread that delivers; the others elsewhere.
+MAX_HERE = 64
+
+GoOn = Callable[[], None]
+
+
+class Relay:
+    """The parts of steps that go on in threads that deliver messages."""
+
+    def __init__(self, elsewhere: Callable[[GoOn], None]) -> None:
+        """Makes a relay.
+
+        Args:
+          elsewhere: Calls a function in another thread.
+        """
+        self._elsewhere = elsewhere
+        self._local = threading.local()
+
+    def resume(self, go_on: GoOn) -> None:
+        """Calls the function soon: in this thread if it delivers, else elsewhere."""
+        ready: collections.deque[GoOn] | None = getattr(self._local, "ready", None)
+        if ready is None:
+            self._elsewhere(go_on)
+        else:
+            ready.append(go_on)
+
+    def deliver(self, action: Callable[[], None]) -> None:
+        """Calls `action`, which hands a message over, and then what that has set free."""
+        if getattr(self._local, "ready", None) is not None:
+            action()  # by what was set free: whoever delivers further out will go on
+            return
+        ready: collections.deque[GoOn] = collections.deque()
+        self._local.ready = ready
+        try:
+            action()
+            for _ in range(MAX_HERE):
+                if not ready:
+                    break
+                ready.popleft()()
+        finally:
+            self._local.ready = None
+            for go_on in ready:
+                self._elsewhere(go_on)
