@@ -63,9 +63,7 @@ class Accumulator(Guarded[AccumulatorState]):
         super().__init__(state)
         self.dtype = dtype
 
-    def add(
-        self, gradient: Any, local_step: int, contributor: str, is_own: bool
-    ) -> list[Attempt]:
+    def add(self, gradient: Any, local_step: int, contributor: str, is_own: bool) -> list[Attempt]:
         """Adds a gradient; whoever calls must pass on what that settles."""
         with self._lock:
             return self.state.apply(gradient, local_step, contributor, is_own=is_own)
