@@ -15,7 +15,7 @@ import numpy as np
 
 from millrace.ops import accumulators, shared_state
 from millrace.ops.accumulators import Accumulator
-from millrace.passes.join_accumulators import JoinedNode
+from millrace.passes.join_accumulators import TAKE, JoinedNode
 from millrace.passes.node import Edge, Node, is_variable_edge, variable_of
 from millrace.passes.transfer import RECEIVE
 from millrace.protocol.accumulator import Take
@@ -120,7 +120,7 @@ def _accumulator(member: Node, handle: Any, step: Any) -> Accumulator:
     return found
 
 
-class ApplyStage(_Stage):
+class ApplyGradientsStage(_Stage):
     """Adds gradients to accumulators, all in one pass."""
 
     blocking = False
@@ -167,7 +167,7 @@ class ApplyStage(_Stage):
         return []
 
 
-class TakeStage(_Stage):
+class TakeGradientsStage(_Stage):
     """Takes from accumulators, and goes on when it has something from each."""
 
     blocking = True
@@ -204,6 +204,20 @@ class TakeStage(_Stage):
         else:
             deferred.add_callback(lambda _: step.cancellation.deregister(token))
         return deferred
+
+
+def gradients_stage(
+    node: JoinedNode, use_count: Callable[[Edge], int]
+) -> ApplyGradientsStage | TakeGradientsStage:
+    """The stage of a joined node.
+
+    Args:
+      node: The node.
+      use_count: How often a value is used in its program.
+    """
+    if node.definition is TAKE:
+        return TakeGradientsStage(node)
+    return ApplyGradientsStage(node, use_count)
 
 
 class _Gathering:
