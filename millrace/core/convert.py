@@ -44,7 +44,9 @@ _BOOLS = (bool, np.bool_)
 _TEXT = (str, bytes)
 
 
-def to_ndarray(values: Any, dtype: Any = None, shape: Any = None) -> Array:
+def to_ndarray(
+    values: Any, dtype: Any = None, shape: Any = None, *, compact: bool = False
+) -> Array:
     """Converts the value of a constant.
 
     Args:
@@ -52,6 +54,7 @@ def to_ndarray(values: Any, dtype: Any = None, shape: Any = None) -> Array:
         dtype: The wanted type (anything `as_dtype` takes), or None to infer it.
         shape: The wanted shape as a sequence of ints, or None for that of the values. If it has
             more elements than the values, the last value is repeated.
+        compact: Whether a large array of one value may be read-only, and take no memory.
 
     Raises:
         TypeError: If the values do not fit the dtype, or fit none.
@@ -66,11 +69,25 @@ def to_ndarray(values: Any, dtype: Any = None, shape: Any = None) -> Array:
     # TF ignores the values of an empty constant.
     if count == 0 and not _is_array_like(values):
         return np.empty(sizes, dtypes.float32.as_numpy_dtype if wanted is None else _numpy(wanted))
-    return fill(_convert(values, wanted), sizes)
+    return fill(_convert(values, wanted), sizes, compact=compact)
 
 
-def fill(array: Array, sizes: tuple[int, ...]) -> Array:
+#: Smaller arrays are written out.
+_MIN_COMPACT_BYTES = 1 << 16
+
+
+def is_filled(array: Array) -> bool:
+    """Whether an array is large, but one value in memory."""
+    return array.nbytes >= _MIN_COMPACT_BYTES and not any(array.strides)
+
+
+def fill(array: Array, sizes: tuple[int, ...], *, compact: bool = False) -> Array:
     """Gives an array another shape, repeating its last element if the shape has room for more.
+
+    Args:
+        array: The array.
+        sizes: The shape.
+        compact: Whether a large array of one value may be read-only, and take no memory.
 
     Raises:
         ValueError: If the shape has fewer elements than the array.
@@ -82,6 +99,8 @@ def fill(array: Array, sizes: tuple[int, ...]) -> Array:
         raise ValueError(
             f"Too many elements provided. Takes at most {count}, but got {array.size}."
         )
+    if compact and array.size == 1 and count * array.itemsize >= _MIN_COMPACT_BYTES:
+        return np.broadcast_to(array.reshape(()), sizes)
     filled = np.empty(count, array.dtype)
     filled[: array.size] = array.reshape(-1)
     if array.size:

@@ -17,7 +17,7 @@ import numpy as np
 from tensorboard.compat.proto import tensor_pb2
 
 from millrace.core import dtypes
-from millrace.core.convert import Array, fill, to_ndarray
+from millrace.core.convert import Array, fill, is_filled, to_ndarray
 from millrace.core.dtypes import DType
 from millrace.core.tensor_shape import TensorShape
 
@@ -115,7 +115,9 @@ def make_tensor_proto(
     kind = dtypes.as_dtype(array.dtype)
     proto = TensorProto(dtype=kind.as_datatype_enum, tensor_shape=TensorShape(sizes).as_proto())
     count = math.prod(sizes)
-    if array.size == count > 1 and kind not in _NEVER_CONTENT:
+    if is_filled(array):
+        _write_typed_list(proto, array[(0,) * array.ndim].reshape(1), kind)
+    elif array.size == count > 1 and kind not in _NEVER_CONTENT:
         if array.nbytes >= _MAX_CONTENT:
             raise ValueError(
                 "Cannot create a tensor proto whose content is larger than 2GB: a "
@@ -159,8 +161,12 @@ def _write_typed_list(proto: Any, flat: Array, kind: DType) -> None:
     getattr(proto, field).extend(flat.tolist())
 
 
-def make_ndarray(tensor: Any) -> Array:
+def make_ndarray(tensor: Any, *, compact: bool = False) -> Array:
     """Decodes a TensorProto to a new array; strings to an object array of bytes.
+
+    Args:
+        tensor: The message.
+        compact: Whether a large array of one value may be read-only, and take no memory.
 
     Raises:
         TypeError: If the proto's type has no values (resource, variant) or is unknown.
@@ -177,7 +183,7 @@ def make_ndarray(tensor: Any) -> Array:
         return _read_content(tensor.tensor_content, kind, sizes)
     flat = _read_typed_list(tensor, kind)
     try:
-        return fill(flat, sizes)
+        return fill(flat, sizes, compact=compact)
     except ValueError as error:
         raise ValueError(f"A TensorProto of shape {list(sizes)} is malformed: {error}") from None
 

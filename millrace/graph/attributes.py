@@ -77,7 +77,7 @@ def _scalar_from_wire(value: Any, field: str) -> Any:
     if field == "shape":
         return TensorShape(value)
     if field == "tensor":
-        return make_ndarray(value)
+        return make_ndarray(value, compact=True)
     return value
 
 
@@ -161,7 +161,7 @@ def _as_shape_value(value: Any) -> TensorShape:
 
 def _as_tensor_value(value: Any) -> np.ndarray:
     if isinstance(value, tensor_pb2.TensorProto):
-        return make_ndarray(value)
+        return make_ndarray(value, compact=True)
     if isinstance(value, np.ndarray):
         return value
     raise TypeError("not an ndarray or TensorProto")

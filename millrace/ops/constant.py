@@ -54,7 +54,7 @@ def constant(
       name: The node's name.
       verify_shape: Whether `shape` must be that of the value.
     """
-    array = to_ndarray(value, dtype, None if verify_shape else _sizes(shape))
+    array = to_ndarray(value, dtype, None if verify_shape else _sizes(shape), compact=True)
     if verify_shape and shape is not None and array.shape != _sizes(shape):
         raise TypeError(f"Expected Tensor's shape: {_sizes(shape)}, got {array.shape}.")
     kind = dtypes.as_dtype(dtype).base_dtype if dtype is not None else dtypes.as_dtype(array.dtype)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from millrace.core import errors
+from millrace.core.convert import is_filled
 from millrace.ops import philox
 from millrace.ops.loop_lowering import NotCompilable
 from millrace.ops.xla import jax, jnp
@@ -223,6 +224,14 @@ class CompiledStage:
                     continue
                 inputs[edge] = None
         static = _static_edges(nodes)
+        #: Large constants of one value, which a program makes itself.
+        self._filled = [
+            edge
+            for edge in dict.fromkeys(edge for node in nodes for edge in node.inputs)
+            if edge.node.type == "Const"
+            and edge not in static
+            and is_filled(edge.node.attrs["value"])
+        ]
         #: Values from outside, in the order of the call's arguments.
         self.inputs = list(inputs)
         self._static = [i for i, edge in enumerate(self.inputs) if edge in static]
@@ -376,6 +385,9 @@ class CompiledStage:
             initial = dict(zip(self._donated, donated, strict=True))
             initial.update(zip(self._kept, kept, strict=True))
             env: dict[Edge, Any] = dict(static_values)
+            for edge in self._filled:
+                value = edge.node.attrs["value"]
+                env[edge] = jnp.full(value.shape, value[(0,) * value.ndim])
             for i, value in zip(self._dynamic, dynamic, strict=True):
                 env[self.inputs[i]] = value
             checks: list[_Check] = []
@@ -496,7 +508,10 @@ def _static_edges(nodes: list[Node]) -> set[Edge]:
 
 
 def _is_embedded(edge: Edge) -> bool:
-    return edge.node.type == "Const" and edge.node.attrs["value"].nbytes <= MAX_EMBEDDED_BYTES
+    if edge.node.type != "Const":
+        return False
+    value = edge.node.attrs["value"]
+    return bool(value.nbytes <= MAX_EMBEDDED_BYTES or is_filled(value))
 
 
 def _has_checks(nodes: list[Node]) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from millrace.core import errors
+from millrace.core.convert import is_filled
 from millrace.core.dead import DEAD
 from millrace.ops.random import SHARES_PROGRAMS
 from millrace.ops.tensor_array_value import TensorArrayValue
@@ -364,7 +365,11 @@ class Plan:
             slot = self._slots[edge] = len(self._slots)
             if edge.node.type == "Const":
                 value = edge.node.attrs["value"]
-                if value.dtype != object and value.nbytes > MAX_EMBEDDED_BYTES:
+                if (
+                    value.dtype != object
+                    and value.nbytes > MAX_EMBEDDED_BYTES
+                    and not is_filled(value)
+                ):
                     value = jnp.asarray(value)
                 self.constants.append((slot, value))
         return slot
