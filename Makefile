@@ -27,7 +27,7 @@ help:
 	@echo 'make check   ruff, mypy and import-linter'
 	@echo 'make format  let ruff rewrite the sources'
 	@echo 'make docs    write docs/api-coverage.md anew'
-	@echo 'make bench   time Millrace and TensorFlow by turns, in one process and on clusters'
+	@echo 'make bench   time Millrace, TensorFlow and PyTorch by turns, in one process and on clusters'
 	@echo 'make clean   remove .venv and the caches'
 
 demo: $(STAMP)
@@ -45,7 +45,7 @@ test: $(STAMP)
 
 # TensorFlow has an environment of its own, .bench/tensorflow.
 interop: $(STAMP)
-	@python=$$($(PYTHON) benchmarks/tensorflow_environment.py); \
+	@python=$$($(PYTHON) benchmarks/environments.py tensorflow); \
 	  MILLRACE_TENSORFLOW_PYTHON=$$python $(PYTHON) -m pytest -q tests/interop
 
 # As many faults as FAULTS says, asynchronous and synchronous, and a table of what they cost.
@@ -65,12 +65,15 @@ format: $(STAMP)
 docs: $(STAMP)
 	@$(PYTHON) docs/tools/api_coverage.py
 
-# All parts run, whatever the first one says; a ratio below its target is a failure.
+# All parts run, whatever the first one says; a ratio below its target is a failure. The last table
+# has all of them. TensorFlow and PyTorch have environments of their own, in .bench.
 bench: $(STAMP)
 	@status=0; \
 	$(PYTHON) benchmarks/local.py || status=1; \
 	$(PYTHON) benchmarks/cluster.py || status=1; \
 	$(PYTHON) benchmarks/session.py || status=1; \
+	$(PYTHON) benchmarks/scaling.py || status=1; \
+	$(PYTHON) benchmarks/summary.py || status=1; \
 	exit $$status
 
 clean:

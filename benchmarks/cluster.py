@@ -1,8 +1,11 @@
-"""Millrace and TensorFlow on clusters of processes, by turns, as ratios: part of `make bench`.
+"""Millrace, TensorFlow and PyTorch on clusters of processes, by turns: part of `make bench`.
 
-Each workload is one TF1 program (`cluster_workloads.py`), which runs unchanged on both. For each
-turn a cluster is started, warmed up, measured for a few seconds, and ended. The losses of both at
-the same global step are held against each other, so that nobody is fast by not training.
+Each workload is one TF1 program (`cluster_workloads.py`), which runs unchanged on Millrace and on
+TensorFlow; the synchronous MLP runs on PyTorch's DistributedDataParallel too
+(`pytorch_workload.py`). For each turn a cluster is started, warmed up, measured for a few seconds,
+and ended. The losses at the same global step are held against each other, so that nobody is fast by
+not training. Every library has its own default of how many threads it uses; for PyTorch that is
+torchrun's, one thread a process.
 
     python benchmarks/cluster.py [--rounds 3] [--only WORKLOAD] [--seconds 6]
 """
@@ -16,120 +19,54 @@ import json
 import os
 import pathlib
 import platform
-import queue
-import signal
-import socket
 import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from typing import Any
 
 from cluster_workloads import WORKLOADS
-from local import tensorflow_python
-from rich.console import Console
+from environments import python_of
+from processes import HERE, Task, environment_of, free_ports, wide_console
 from rich.progress import Progress
 from rich.table import Table
 
-HERE = pathlib.Path(__file__).parent
 RESULTS = HERE / "results" / "cluster.json"
-#: How long a cluster may take to become warm, or a worker to report.
-PATIENCE = 180.0
+#: How far a loss may be above TensorFlow's at the same global step.
+LOSS_FACTOR, LOSS_OFFSET = 1.15, 0.05
 
 
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listened on a moment ago."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-
-
-class Task:
-    """One process of a cluster; its lines that begin with @ are reports."""
-
-    def __init__(self, command: list[str], environment: dict[str, str], log: Any) -> None:
-        self.log = log
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
-            text=True, env=environment, cwd=HERE,
-        )  # fmt: skip
-        self._reports: queue.Queue[dict | None] = queue.Queue()
-        threading.Thread(target=self._read, daemon=True).start()
-
-    def _read(self) -> None:
-        for line in self.process.stdout:
-            if line.startswith("@"):
-                self._reports.put(json.loads(line[1:]))
-        self._reports.put(None)
-
-    def report(self) -> dict:
-        """The next report of this task.
-
-        Raises:
-          RuntimeError: It ended, or was silent for too long; with the end of its log.
-        """
-        try:
-            found = self._reports.get(timeout=PATIENCE)
-        except queue.Empty:
-            found = None
-        if found is None:
-            self.log.flush()
-            text = pathlib.Path(self.log.name).read_text(errors="replace")
-            raise RuntimeError(
-                f"{' '.join(self.process.args[1:5])} did not report:\n{text[-2500:]}"
-            )
-        return found
-
-    def go(self) -> None:
-        self.process.stdin.write("go\n")
-        self.process.stdin.flush()
-
-    def peak_bytes(self) -> int:
-        """The largest resident set so far."""
-        with contextlib.suppress(OSError):
-            for line in pathlib.Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
-                if line.startswith("VmHWM:"):
-                    return int(line.split()[1]) * 1024
-        return 0
-
-    def end(self) -> None:
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
-        for stream in (self.process.stdin, self.process.stdout):
-            with contextlib.suppress(OSError):
-                stream.close()
+def commands(python: str, library: str, name: str, seconds: float) -> dict[str, list[list[str]]]:
+    """What starts the tasks of a cluster, by job."""
+    workload = WORKLOADS[name]
+    if library == "pytorch":
+        port, ranks = free_ports(1)[0], workload.workers
+        line = [python, "pytorch_workload.py", str(port)]
+        rest = [str(ranks), str(workload.compare_at), str(seconds)]
+        return {"worker": [[*line, str(rank), *rest] for rank in range(ranks)]}
+    addresses = [f"127.0.0.1:{port}" for port in free_ports(workload.ps + workload.workers)]
+    hosts = {"ps": addresses[: workload.ps], "worker": addresses[workload.ps :]}
+    line, rest = [python, "cluster_workloads.py", library, name], [json.dumps(hosts), str(seconds)]
+    return {job: [[*line, job, str(i), *rest] for i in range(len(hosts[job]))] for job in hosts}
 
 
 def run(python: str, library: str, name: str, seconds: float) -> dict:
     """One cluster's life: steps per second, losses, start time and memory."""
-    ps_count, worker_count = WORKLOADS[name].ps, WORKLOADS[name].workers
-    ports = free_ports(ps_count + worker_count)
-    addresses = [f"127.0.0.1:{port}" for port in ports]
-    hosts = {"ps": addresses[:ps_count], "worker": addresses[ps_count:]}
-    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
-    # TensorFlow's bytecode is there already; Millrace's must be allowed to be.
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    environment["PYTHONPATH"] = str(HERE.parent) if library == "millrace" else ""
     began = time.time()
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         tasks: dict[str, list[Task]] = {"ps": [], "worker": []}
-        for job, count in (("ps", ps_count), ("worker", worker_count)):
-            for index in range(count):
+        for job, lines in commands(python, library, name, seconds).items():
+            for index, line in enumerate(lines):
                 log = stack.enter_context(open(pathlib.Path(folder) / f"{job}{index}", "w"))
-                command = [python, "cluster_workloads.py", library, name, job, str(index)]
-                task = Task([*command, json.dumps(hosts), str(seconds)], environment, log)
+                task = Task(line, environment_of(library), log)
                 stack.callback(task.end)
                 tasks[job].append(task)
         firsts = [worker.report()["first_step"] for worker in tasks["worker"]]
         for worker in tasks["worker"]:
             worker.go()
         reports = [worker.report() for worker in tasks["worker"]]
-        memory = max(ps.peak_bytes() for ps in tasks["ps"])
+        memory = max((ps.peak_bytes() for ps in tasks["ps"]), default=0)
     losses = [report["loss"] for report in reports if report["loss"] is not None]
     return {
         "rate": statistics.mean(report["global_rate"] for report in reports),
@@ -143,7 +80,7 @@ def run(python: str, library: str, name: str, seconds: float) -> dict:
 
 def versions(python: str) -> str:
     """What an interpreter has installed of the libraries compared."""
-    names = ("tensorflow", "tensorflow-cpu", "tensorflow_cpu", "millrace", "jax")
+    names = ("tensorflow", "tensorflow-cpu", "tensorflow_cpu", "millrace", "jax", "torch")
     code = (
         "import importlib.metadata as m; print(*sorted({d.metadata['Name'] + ' ' + d.version "
         f"for d in m.distributions() if d.metadata['Name'] in {names}}}))"
@@ -158,47 +95,33 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=6.0, help="of measuring (default 6)")
     parser.add_argument("--only", choices=WORKLOADS, action="append", help="run this workload")
     options = parser.parse_args()
-    console = Console()
-    pythons = {"tensorflow": tensorflow_python(console), "millrace": sys.executable}
+    console = wide_console()
     names = options.only or list(WORKLOADS)
+    pythons = {"tensorflow": python_of("tensorflow", console), "millrace": sys.executable}
+    if any(WORKLOADS[name].least_to_pytorch for name in names):
+        pythons["pytorch"] = python_of("pytorch", console)
     rows: dict[str, dict] = {}
     failed: dict[str, str] = {}
     with Progress(console=console) as progress:
-        bar = progress.add_task("", total=len(names) * options.rounds * len(pythons))
+        libraries = {name: [each for each in pythons if trains(each, name)] for name in names}
+        total = sum(len(each) for each in libraries.values()) * options.rounds
+        bar = progress.add_task("", total=total)
         for name in names:
-            figures: dict[str, list[dict]] = {library: [] for library in pythons}
+            figures: dict[str, list[dict]] = {library: [] for library in libraries[name]}
             try:
                 for turn in range(options.rounds):
-                    for library, python in pythons.items():
+                    for library in figures:
                         progress.update(bar, description=f"{name} {turn + 1} {library}")
+                        python = pythons[library]
                         figures[library].append(run(python, library, name, options.seconds))
                         progress.advance(bar)
             except RuntimeError as error:
                 failed[name] = str(error)
                 continue
             rows[name] = summary(figures)
-    good = not failed
-    table = Table(title=f"medians of {options.rounds} turns; ratios above 1: Millrace is ahead")
-    for column in (
-        "workload", "TF steps/s", "Millrace", "ratio", "at least", "loss TF", "loss M",
-        "start", "ps memory",
-    ):  # fmt: skip
-        table.add_column(column, justify="left" if column == "workload" else "right")
-    for name, row in rows.items():
-        least = WORKLOADS[name].least
-        good = good and row["ratio"] >= least and row["trained"]
-        color = "green" if row["ratio"] >= least else "red"
-        table.add_row(
-            WORKLOADS[name].title,
-            f"{row['tensorflow']['rate']:.1f}",
-            f"{row['millrace']['rate']:.1f}",
-            f"[{color}]{row['ratio']:.2f}",
-            f"{least}",
-            *(f"{row[library]['loss'] or float('nan'):.4f}" for library in pythons),
-            f"{row['start_ratio']:.2f}",
-            f"{row['memory_ratio']:.2f}",
-        )
-    console.print(table)
+    good = not failed and all(misses(name, row) == [] for name, row in rows.items())
+    for table in tables_of(rows, options.rounds):
+        console.print(table)
     for name, text in failed.items():
         console.print(f"[red]{name} failed:[/red] {text}", markup=True, highlight=False)
     if not options.only:
@@ -219,8 +142,65 @@ def main() -> int:
     return 0 if good else 1
 
 
+def trains(library: str, name: str) -> bool:
+    """Whether a library has a workload."""
+    return library != "pytorch" or WORKLOADS[name].least_to_pytorch is not None
+
+
+def misses(name: str, row: dict) -> list[str]:
+    """What a workload's figures do not reach, in words."""
+    said = []
+    if row["ratio"] < WORKLOADS[name].least:
+        said.append("speed")
+    if "pytorch_ratio" in row and row["pytorch_ratio"] < WORKLOADS[name].least_to_pytorch:
+        said.append("speed to PyTorch")
+    if not row["trained"]:
+        said.append("loss")
+    return said
+
+
+def tables_of(rows: dict[str, dict], rounds: int) -> list[Table]:
+    """The figures, for people: how fast, and the rest."""
+    speed = Table(title=f"steps/s, medians of {rounds} turns; ratios above 1: Millrace is ahead")
+    for column in (
+        "workload", "TensorFlow", "PyTorch", "Millrace", "to TF", "at least", "to PyTorch",
+        "at least",
+    ):  # fmt: skip
+        speed.add_column(column, justify="left" if column == "workload" else "right")
+    rest = Table(title="losses at the same step; start and memory of a ps as ratios to TensorFlow")
+    for column in ("workload", "loss TensorFlow", "PyTorch", "Millrace", "start", "ps memory"):
+        rest.add_column(column, justify="left" if column == "workload" else "right")
+
+    def figure(row: dict, library: str, key: str, form: str) -> str:
+        value = row.get(library, {}).get(key)
+        return "" if value is None else format(value, form)
+
+    libraries = ("tensorflow", "pytorch", "millrace")
+    for name, row in rows.items():
+        workload, missed = WORKLOADS[name], misses(name, row)
+        versus_pytorch = ("", "")
+        if "pytorch_ratio" in row:
+            color = "red" if "speed to PyTorch" in missed else "green"
+            ratio, least = row["pytorch_ratio"], workload.least_to_pytorch
+            versus_pytorch = (f"[{color}]{ratio:.2f}", f"{least}")
+        speed.add_row(
+            workload.title,
+            *(figure(row, library, "rate", ".1f") for library in libraries),
+            f"[{'red' if 'speed' in missed else 'green'}]{row['ratio']:.2f}",
+            f"{workload.least}",
+            *versus_pytorch,
+        )
+        rest.add_row(
+            workload.title,
+            *(figure(row, library, "loss", ".4f") for library in libraries),
+            f"{row['start_ratio']:.2f}",
+            f"{row['memory_ratio']:.2f}",
+        )
+    return [speed, rest]
+
+
 def summary(figures: dict[str, list[dict]]) -> dict:
-    """Medians for each library, and Millrace's ratios to TensorFlow."""
+    """Medians for each library, and Millrace's ratios to TensorFlow and PyTorch."""
     row: dict[str, Any] = {}
     for library, turns in figures.items():
         row[library] = {
@@ -232,8 +212,11 @@ def summary(figures: dict[str, list[dict]]) -> dict:
     row["ratio"] = ours["rate"] / theirs["rate"]
     row["start_ratio"] = theirs["start"] / ours["start"]
     row["memory_ratio"] = theirs["ps_bytes"] / max(ours["ps_bytes"], 1)
-    losses = [theirs["loss"], ours["loss"]]
-    row["trained"] = None not in losses and losses[1] <= losses[0] * 1.15 + 0.05
+    if "pytorch" in row:
+        row["pytorch_ratio"] = ours["rate"] / row["pytorch"]["rate"]
+    losses = [row[library]["loss"] for library in figures]
+    limit = (theirs["loss"] or 0.0) * LOSS_FACTOR + LOSS_OFFSET
+    row["trained"] = None not in losses and max(losses) <= limit
     return row
 
 

@@ -34,9 +34,9 @@ HERE = pathlib.Path(__file__).parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]
 
 import python_calls  # noqa: E402
-from cluster import free_ports  # noqa: E402
 from cluster_workloads import WORKLOADS, Workload, embedding, mlp, open_replica  # noqa: E402
 from local_workloads import cnn_loss, digits  # noqa: E402
+from processes import free_ports  # noqa: E402
 
 ALLOWED = HERE / "counted_work.json"
 #: Python calls may be so much more than allowed: who meets whom first is not always the same.
@@ -46,6 +46,7 @@ WARM_STEPS = 6
 STEPS = 15
 #: A task that nobody waits for makes no calls, and pings would be counted.
 QUIET = {"MILLRACE_HEARTBEAT_SECONDS": "1000"}
+GRPC_THREADS = ("event_engine", "grpc_", "lifeguard", "timer_manager")
 COUNTS = ("messages", "bytes", "xla_calls", "ps_python_calls", "worker_python_calls")
 
 
@@ -109,6 +110,23 @@ def counted(servers: list[Any]) -> dict[str, int]:
     return {**found, "python_calls": python_calls.total()}
 
 
+def switches() -> int:
+    """How often the threads of this process have gone to sleep so far.
+
+    Without the first thread, which answers us, and gRPC's own, which look after their connections
+    from time to time, whether there are steps or not.
+    """
+    found = 0
+    for task in pathlib.Path("/proc/self/task").iterdir():
+        with contextlib.suppress(OSError):  # It has ended.
+            status = (task / "status").read_text()
+            name = status.removeprefix("Name:\t").partition("\n")[0]
+            if task.name != str(os.getpid()) and not name.startswith(GRPC_THREADS):
+                count = status.partition("\nvoluntary_ctxt_switches:")[2]
+                found += int(count.split(maxsplit=1)[0])
+    return found
+
+
 def serve() -> None:
     """Makes servers, tells their counts and stops them as lines of the input say."""
     tf = get_ready()
@@ -124,6 +142,8 @@ def serve() -> None:
             (gc.disable if rest[0] else gc.enable)()
         elif question == "count":
             answer = counted(servers)
+        elif question == "switches":
+            answer = switches()
         elif question == "functions":
             answer = python_calls.by_function()
         elif question == "stop":
@@ -193,7 +213,11 @@ class _Client:
 
 
 class Cluster:
-    """The tasks of a workload, and a replica for each worker."""
+    """The tasks of a workload, and a replica for each worker.
+
+    Attributes:
+      hosts: Where the tasks are, by job.
+    """
 
     def __init__(self, ps: PsProcess, workload: Workload) -> None:
         tf = get_ready()
@@ -202,6 +226,7 @@ class Cluster:
         addresses = [f"127.0.0.1:{port}" for port in free_ports(workload.ps + workload.workers)]
         hosts = {"ps": addresses[: workload.ps], "worker": addresses[workload.ps :]}
         ps.ask("start", hosts)
+        self.hosts = hosts
         spec = tf.train.ClusterSpec(hosts)
         self._servers = [tf.train.Server(spec, "worker", i) for i in range(workload.workers)]
         self._sessions: list[Any] = []

@@ -16,10 +16,10 @@ import statistics
 import subprocess
 import sys
 
+from environments import python_of
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
-from tensorflow_environment import tensorflow_python
 
 HERE = pathlib.Path(__file__).parent
 #: What each workload is, and the ratio (TensorFlow's time to Millrace's) that it must reach.
@@ -50,7 +50,7 @@ def main() -> int:
     parser.add_argument("--only", choices=WORKLOADS, help="run one workload")
     options = parser.parse_args()
     console = Console()
-    pythons = {"tensorflow": tensorflow_python(console), "millrace": sys.executable}
+    pythons = {"tensorflow": python_of("tensorflow", console), "millrace": sys.executable}
     workloads = [options.only] if options.only else list(WORKLOADS)
     figures: dict[str, dict[str, list[dict]]] = {}
     with Progress(console=console) as progress:

@@ -19,8 +19,8 @@ import sys
 import tempfile
 import time
 
-from cluster import HERE, Task, free_ports
-from local import tensorflow_python
+from environments import python_of
+from processes import HERE, Task, free_ports
 from rich.console import Console
 from rich.table import Table
 
@@ -85,7 +85,7 @@ def main() -> int:
         play(library, job, int(index), json.loads(hosts), int(count))
         return 0
     console = Console()
-    pythons = {"tensorflow": tensorflow_python(console), "millrace": sys.executable}
+    pythons = {"tensorflow": python_of("tensorflow", console), "millrace": sys.executable}
     table = Table(title="creating a session on 1 ps + 2 workers that are up, in milliseconds")
     for column in ("library", "best", "median", "worst"):
         table.add_column(column, justify="left" if column == "library" else "right")

@@ -1,0 +1,109 @@
+"""Tasks as processes that report in lines, for the benchmarks that start clusters."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pathlib
+import queue
+import signal
+import socket
+import subprocess
+import threading
+from typing import Any
+
+from rich.console import Console
+
+HERE = pathlib.Path(__file__).parent
+#: How long a cluster may take to become warm, or a worker to report.
+PATIENCE = 180.0
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listened on a moment ago."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+def environment_of(library: str) -> dict[str, str]:
+    """The environment in which a library's tasks run: what a user would have."""
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    # TensorFlow's bytecode is there already; Millrace's must be allowed to be.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    environment["PYTHONPATH"] = str(HERE.parent) if library == "millrace" else ""
+    if library == "pytorch":
+        environment.setdefault("OMP_NUM_THREADS", "1")  # as torchrun does for several processes
+    return environment
+
+
+def wide_console() -> Console:
+    """A console on which the tables fit, also where the output goes to a file."""
+    console = Console()
+    return console if console.is_terminal else Console(width=110)
+
+
+class Task:
+    """One process of a cluster; its lines that begin with @ are reports."""
+
+    def __init__(self, command: list[str], environment: dict[str, str], log: Any) -> None:
+        self.log = log
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
+            text=True, env=environment, cwd=HERE,
+        )  # fmt: skip
+        self._reports: queue.Queue[dict | None] = queue.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        for line in self.process.stdout:
+            if line.startswith("@"):
+                self._reports.put(json.loads(line[1:]))
+        self._reports.put(None)
+
+    def report(self) -> dict:
+        """The next report of this task.
+
+        Raises:
+          RuntimeError: It ended, or was silent for too long; with the end of its log.
+        """
+        try:
+            found = self._reports.get(timeout=PATIENCE)
+        except queue.Empty:
+            found = None
+        if found is None:
+            self.log.flush()
+            text = pathlib.Path(self.log.name).read_text(errors="replace")
+            raise RuntimeError(
+                f"{' '.join(self.process.args[1:5])} did not report:\n{text[-2500:]}"
+            )
+        return found
+
+    def go(self) -> None:
+        self.process.stdin.write("go\n")
+        self.process.stdin.flush()
+
+    def peak_bytes(self) -> int:
+        """The largest resident set so far."""
+        with contextlib.suppress(OSError):
+            for line in pathlib.Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
+                if line.startswith("VmHWM:"):
+                    return int(line.split()[1]) * 1024
+        return 0
+
+    def cpu_seconds(self) -> float:
+        """The CPU time of all its threads so far."""
+        text = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text()
+        fields = text.rpartition(")")[2].split()  # The name before it may hold anything.
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def end(self) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout):
+            with contextlib.suppress(OSError):
+                stream.close()
