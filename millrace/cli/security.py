@@ -24,6 +24,7 @@ from millrace.rpc.security import (
     TOKEN_FILE,
     Security,
     is_loopback,
+    memory_files_are_possible,
 )
 
 _FLAGS = {
@@ -34,6 +35,8 @@ _FLAGS = {
 }
 #: The certificate of the launcher, and of people who look at the job.
 CLIENT = "client"
+#: How long certificates of a job on one machine are valid.
+_DAYS = 7.0
 
 
 def add_arguments(parser: argparse.ArgumentParser, serves: bool = True) -> None:
@@ -87,20 +90,34 @@ def certified(tasks: Sequence[Task], wanted: bool) -> Iterator[list[Task]]:
     if not wanted:
         yield list(tasks)
         return
-    folder = Path(tempfile.mkdtemp(prefix="millrace-keys-"))  # for its owner only
     before = dict(os.environ)
     try:
-        names = [task.name for task in tasks]
-        keys = certificates.make_folder(folder, [*names, CLIENT], hosts_of(tasks), days=7.0)
-        os.environ.update(keys[CLIENT])
-        yield [task._replace(environment={**task.environment, **keys[task.name]}) for task in tasks]
+        with _keys([*(task.name for task in tasks), CLIENT], hosts_of(tasks)) as keys:
+            os.environ.update(keys[CLIENT])
+            yield [t._replace(environment={**t.environment, **keys[t.name]}) for t in tasks]
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
         for name in keys_of_environment():
             if name in before:
                 os.environ[name] = before[name]
             else:
                 os.environ.pop(name, None)
+
+
+@contextlib.contextmanager
+def _keys(names: list[str], hosts: list[str]) -> Iterator[dict[str, dict[str, str]]]:
+    """The variables of each name's certificate; nothing is left of them, where that is possible."""
+    if memory_files_are_possible():
+        kept = certificates.KeysInMemory(names, hosts, _DAYS)
+        try:
+            yield kept.variables
+        finally:
+            kept.close()
+        return
+    folder = Path(tempfile.mkdtemp(prefix="millrace-keys-"))  # for its owner only
+    try:
+        yield certificates.make_folder(folder, names, hosts, _DAYS)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def keys_of_environment() -> tuple[str, ...]:

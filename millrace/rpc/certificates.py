@@ -18,7 +18,12 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from millrace.rpc.security import TLS_CA, TLS_CERTIFICATE, TLS_KEY
+from millrace.rpc.security import (
+    TLS_CA,
+    TLS_CERTIFICATE,
+    TLS_KEY,
+    memory_file,
+)
 
 AUTHORITY_FILE = "authority.pem"
 #: Names by which a machine speaks with itself.
@@ -154,6 +159,41 @@ def make_folder(
         write_secret(folder / f"{name}.key", key)
         found[name] = variables(folder, name)
     return found
+
+
+class KeysInMemory:
+    """Certificates and keys that are in no file, and gone when this process is, however it ends.
+
+    Other processes of this user read them at paths in ``/proc``, as long as this one lives.
+
+    Attributes:
+      variables: For each name the environment variables that let a process use its certificate.
+    """
+
+    def __init__(self, names: Sequence[str], hosts: Sequence[str], days: float) -> None:
+        """Makes an authority and certificates; arguments as of `make_folder`."""
+        authority = Authority(days)
+        all_hosts = list(dict.fromkeys([*hosts, *LOOPBACK_HOSTS]))
+        self._files: list[int] = []
+        place = self._keep(authority.certificate)
+        self.variables: dict[str, dict[str, str]] = {}
+        for name in names:
+            certificate, key = authority.issue(name, all_hosts)
+            self.variables[name] = {
+                TLS_CA: place,
+                TLS_CERTIFICATE: self._keep(certificate),
+                TLS_KEY: self._keep(key),
+            }
+
+    def close(self) -> None:
+        """Forgets them."""
+        while self._files:
+            os.close(self._files.pop())
+
+    def _keep(self, content: bytes) -> str:
+        descriptor = memory_file(content)
+        self._files.append(descriptor)
+        return f"/proc/{os.getpid()}/fd/{descriptor}"
 
 
 def variables(folder: Path | str, name: str) -> dict[str, str]:

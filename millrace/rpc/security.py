@@ -11,6 +11,7 @@ tokens are never shown: not in `repr`, not in errors, not in logs.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import hmac
 import ipaddress
@@ -18,7 +19,7 @@ import os
 import socket
 import ssl
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -167,12 +168,8 @@ class Security:
         context.verify_mode = ssl.CERT_REQUIRED
         try:
             context.load_verify_locations(cadata=self.authority.decode("ascii"))
-            # Python takes a key from a file only. This one nobody else can read, and it is gone
-            # before this function returns.
-            with tempfile.NamedTemporaryFile(prefix="millrace-", suffix=".pem") as file:
-                file.write(self.certificate + b"\n" + self.key)
-                file.flush()
-                context.load_cert_chain(file.name)
+            with _short_lived_file(self.certificate + b"\n" + self.key) as path:
+                context.load_cert_chain(path)
         except (ssl.SSLError, ValueError) as error:
             raise ValueError(
                 f"The files that {TLS_CA}, {TLS_CERTIFICATE} and {TLS_KEY} name are not an "
@@ -187,6 +184,38 @@ class Security:
     def place_of(self, proof: bytes) -> bytes:
         """Under what a ticket is kept: how long the look for it takes tells nothing about it."""
         return hashlib.sha256(proof).digest()
+
+
+def memory_files_are_possible() -> bool:
+    """Whether this system has files that are only in memory, with paths."""
+    return hasattr(os, "memfd_create") and os.path.isdir(f"/proc/{os.getpid()}/fd")
+
+
+def memory_file(content: bytes) -> int:
+    """The descriptor of a file in memory that only this user can read; to be closed.
+
+    It has the path ``/proc/PID/fd/DESCRIPTOR`` as long as it is open in this process.
+    """
+    descriptor = os.memfd_create("millrace")
+    os.fchmod(descriptor, 0o400)
+    os.write(descriptor, content)
+    return descriptor
+
+
+@contextlib.contextmanager
+def _short_lived_file(content: bytes) -> Iterator[str]:
+    """A path for a secret: Python takes keys from files only. Nobody else can read it."""
+    if memory_files_are_possible():
+        descriptor = memory_file(content)
+        try:
+            yield f"/proc/self/fd/{descriptor}"
+        finally:
+            os.close(descriptor)
+        return
+    with tempfile.NamedTemporaryFile(prefix="millrace-", suffix=".pem") as file:
+        file.write(content)
+        file.flush()
+        yield file.name
 
 
 def _read(path: str | os.PathLike[str] | None, variable: str) -> bytes:

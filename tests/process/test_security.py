@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,10 +14,8 @@ import tensorflow as tf
 place = json.loads(os.environ["TF_CONFIG"])
 job, index = place["task"]["type"], place["task"]["index"]
 key = os.environ["MILLRACE_TLS_KEY"]
-folder = os.path.dirname(key)
-assert stat.S_IMODE(os.stat(folder).st_mode) == 0o700, oct(os.stat(folder).st_mode)
-assert stat.S_IMODE(os.stat(key).st_mode) == 0o600
-print("keys in", folder)
+assert stat.S_IMODE(os.stat(key).st_mode) == 0o400, oct(os.stat(key).st_mode)
+print("key at", key)
 server = tf.train.Server(place["cluster"], job, index)
 if job == "ps":
     server.join()
@@ -55,9 +54,41 @@ def test_a_job_with_certificates_of_its_own_trains_and_leaves_none(tmp_path: Pat
     logs = {path.stem: path.read_text() for path in (tmp_path / "logs").glob("*.log")}
     assert "a stranger is told: The server at localhost:" in logs["worker-0"], logs
     lines = [line for log in logs.values() for line in log.splitlines()]
-    folders = {line.removeprefix("keys in ") for line in lines if line.startswith("keys in ")}
-    assert len(folders) == 1 and not Path(folders.pop()).exists()
+    keys = {line.removeprefix("key at ") for line in lines if line.startswith("key at ")}
+    assert len(keys) == 3 and not any(Path(key).exists() for key in keys)
     losses = [float(line.removeprefix("loss ")) for line in lines if line.startswith("loss ")]
     # The loss of who was slow may be an old one, and its gradient too.
     assert len(losses) == 2 and min(losses) < 100
     assert not any("PRIVATE KEY" in line for line in lines)
+
+
+LAUNCHER = """
+import sys
+from millrace.cli.job import Task
+from millrace.cli.security import certified
+with certified([Task("ps-0", [], {}, True, "localhost:1")], True) as tasks:
+    print(tasks[0].environment["MILLRACE_TLS_KEY"], flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_the_keys_of_a_job_are_in_no_file_and_go_with_a_launcher_that_is_killed(
+    tmp_path: Path,
+) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", LAUNCHER],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
+    assert process.stdout is not None
+    try:
+        key = Path(process.stdout.readline().strip())
+        assert b"PRIVATE KEY" in key.read_bytes()
+        assert list(tmp_path.iterdir()) == []
+    finally:
+        process.kill()
+        process.communicate()
+    assert not key.exists()
+    assert list(tmp_path.iterdir()) == []
