@@ -15,6 +15,7 @@ from millrace.core import dtypes, errors
 from millrace.graph import registry
 from millrace.passes import frames, schedule
 from millrace.passes.constants import detach_constants
+from millrace.passes.fewer_messages import after, dissolve_groups, is_little
 from millrace.passes.function_body import bodies_of
 from millrace.passes.node import (
     Edge,
@@ -139,6 +140,7 @@ class _Partitioner:
             order = frames.order(program)
             guards = frames.Guards(order)
         else:
+            dissolve_groups(program)
             order = schedule.topological_order(program.nodes)
             guards = None
         self._measure(order)
@@ -215,7 +217,8 @@ class _Partitioner:
         """Lets what is ready early travel with a later message, if only users of both use it.
 
         They wait for the later one anyway; and that one waits for all the blocking nodes that
-        the early one does, so nobody waits for more than before.
+        the early one does, so nobody waits for more than before. What is little is postponed
+        too when its users only run after those of the later message.
         """
         users: dict[_Message, set[Node]] = {}
         for node, _, edge in crossings:
@@ -223,13 +226,19 @@ class _Partitioner:
         for node, control in control_crossings:
             users.setdefault(self._message(control, self._task[node]), set()).add(node)
         by_level = sorted(self._messages.items(), key=lambda item: item[1].level)
+
+        def suffices(early: _Message, late: _Message) -> bool:
+            return users[early] <= users[late] or (
+                all(map(is_little, early.edges)) and users[early] <= after(users[late], order)
+            )
+
         for i, (key, early) in enumerate(by_level):
             for _, late in by_level[i + 1 :]:
                 if (
                     (late.source, late.to) == (early.source, early.to)
                     and late.level > early.level
                     and not early.mask & ~late.mask
-                    and users[early] <= users[late]
+                    and suffices(early, late)
                     and self._stays_same(early, users[early], order)
                 ):
                     late.edges = {**early.edges, **late.edges}

@@ -232,3 +232,44 @@ def test_a_loop_with_the_state_of_two_tasks_is_split():
                 received.append((node.attrs["source"].decode(), task, node.attrs["key"]))
     # The condition to both ps, x to the first, v to the second, w back.
     assert sorted(sent) == sorted(received) and len(sent) == 5
+
+
+def test_who_waits_for_a_group_waits_for_its_members():
+    with tf.device(PS):
+        a = tf.Variable(1.0, name="a").assign_add(1.0).op
+    with tf.device(OTHER):
+        b = tf.Variable(1.0, name="b").assign_add(1.0).op
+    with tf.device(WORKER):
+        both = tf.group(a, b)
+    with tf.device(PS), tf.control_dependencies([both]):
+        count = tf.Variable(0, name="count").assign_add(1).op
+    parts = cut(targets=[count])
+    # Not first from both to the worker, where the group is, and from there to the ps.
+    assert transfers(parts) == [(OTHER, PS, [])]
+
+
+def test_a_group_that_is_asked_for_stays():
+    with tf.device(PS):
+        a = tf.Variable(1.0, name="a").assign_add(1.0).op
+    with tf.device(WORKER):
+        both = tf.group(a, tf.no_op())
+    parts = cut(targets=[both])
+    assert transfers(parts) == [(PS, WORKER, [])]
+
+
+@pytest.mark.parametrize(("size", "messages"), [(4, 1), (100_000, 2)])
+def test_what_is_little_travels_with_what_its_users_wait_for(size, messages):
+    with tf.device(PS):
+        early = tf.placeholder_with_default(tf.zeros([size]), [size], name="early")
+    x = tf.placeholder(tf.float32, [], name="x")
+    with tf.device(WORKER):
+        there = x + 1.0
+    with tf.device(PS):
+        back = tf.negative(there, name="back")
+    with tf.device(WORKER):
+        result = tf.exp(back) * tf.reduce_sum(early * tf.exp(back))
+    parts = cut([result], feeds=[x])
+    found = [names for source, _, names in transfers(parts) if source == PS]
+    # What is large is sent as soon as it is there.
+    assert sorted(name for names in found for name in names) == ["back", "early"]
+    assert len(found) == messages
