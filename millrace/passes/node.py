@@ -113,6 +113,11 @@ _VARIABLE_TYPES = frozenset(("VariableV2", "Variable", "TemporaryVariable", "Var
 _RESOURCE_PASS_THROUGH = frozenset(("Identity", "Enter", "RefEnter", "RefIdentity"))
 
 
+def is_variable(node: Node) -> bool:
+    """Whether the node is a variable's own."""
+    return node.type in _VARIABLE_TYPES
+
+
 def variable_of(edge: Edge) -> Node | None:
     """The variable's own node behind a reference or resource edge, where it is one.
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from millrace.core import errors
 from millrace.graph.function import Function
-from millrace.passes.node import Edge, Node, Program, is_variable_edge
+from millrace.passes.node import Edge, Node, Program, is_variable, is_variable_edge
 from millrace.passes.transfer import RECEIVE
 
 #: Ops whose output is known once the shapes of their inputs are.
@@ -145,12 +145,15 @@ def stages(
             bits += 1
     folded: dict[Edge, bool] = {}
     is_compiled = {node: can_compile(node) for node in program.nodes}
+    idle = _idle_nodes(program, is_compiled)
     groups: dict[tuple[int, int], Stage] = {}
     groups_received: dict[bytes | None, int] = {}
     #: (depth, whether host, how many blocking nodes it waits for, position, stage). A compiled
     #: stage that reads another of the same depth waits for more than that one.
     entries: list[tuple[int, int, int, int, Stage]] = []
     for position, node in enumerate(program.nodes):
+        if node in idle:
+            continue
         compiled = is_compiled[node]
         static = static_positions(node) if compiled else ()
         depth, mask = 0, 0
@@ -189,6 +192,24 @@ def stages(
     entries.sort(key=lambda entry: entry[:4])
     ordered = [stage for *_, stage in entries]
     return ordered if late_arguments else _with_little_work_postponed(program, ordered)
+
+
+def _idle_nodes(program: Program, is_compiled: dict[Node, bool]) -> set[Node]:
+    """Nodes with nothing to do, which only name a variable, or its value where it is used.
+
+    They are in no stage; without them a stage may be joined to the only one that needs it.
+    """
+    wanted = {edge.node for edge in program.results}
+    idle: set[Node] = set()
+    for node in program.nodes:
+        if (
+            is_compiled[node]
+            and node not in wanted
+            and all(source in idle for source in node.predecessors())
+            and (is_variable(node) or (node.type == "Identity" and is_variable_edge(Edge(node, 0))))
+        ):
+            idle.add(node)
+    return idle
 
 
 def _with_little_work_postponed(program: Program, ordered: list[Stage]) -> list[Stage]:

@@ -200,9 +200,13 @@ class DenseAccumulatorState(AccumulatorState):
 
     def _add(self, gradient: Array, is_own: bool) -> None:
         wanted: Any = self._sum.shape if self._sum is not None else self.shape.sizes
-        if wanted is not None and (
-            len(wanted) != gradient.ndim
-            or any(a not in (None, b) for a, b in zip(wanted, gradient.shape, strict=True))
+        if (
+            wanted is not None
+            and wanted != gradient.shape
+            and (
+                len(wanted) != gradient.ndim
+                or any(a not in (None, b) for a, b in zip(wanted, gradient.shape, strict=True))
+            )
         ):
             raise ValueError(
                 f"Shape mismatch: expected {_shape_text(wanted)}, got {_shape_text(gradient.shape)}"

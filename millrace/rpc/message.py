@@ -365,10 +365,16 @@ def _decode_strings(data: Any, count: int) -> Any:
     return strings
 
 
+class _Received(np.ndarray[Any, Any]):
+    """Memory that a message is read into, and that nobody has but who receives it."""
+
+    is_received = True
+
+
 def aligned_buffer(size: int) -> Any:
     """A writable memoryview of `size` bytes that begins at a multiple of ALIGNMENT."""
     if not size:
         return memoryview(bytearray())
-    raw = np.empty(size + ALIGNMENT, np.uint8)
+    raw = np.empty(size + ALIGNMENT, np.uint8).view(_Received)
     offset = -raw.ctypes.data % ALIGNMENT
     return memoryview(raw[offset : offset + size])  # type: ignore[arg-type]

@@ -173,6 +173,8 @@ class Outgoing:
 class _Block:
     """Mixed into the type of a block of shared memory; its end sets the segment free."""
 
+    #: Nobody has it but who receives the message.
+    is_received = True
     state: Any = None
 
     def __del__(self) -> None:

@@ -127,11 +127,12 @@ class ApplyGradientsStage(_Stage):
 
     def __init__(self, node: JoinedNode, use_count: Callable[[Edge], int]) -> None:
         super().__init__(node)
-        #: For each member: itself, the places of its inputs, and whether its gradient came from
-        #: another task for nobody else.
+        #: For each member: itself, whose gradient it has, the places of its inputs, and whether
+        #: its gradient came from another task for nobody else.
         self._parts = [
             (
                 member,
+                accumulators.contributor_of(member),
                 [self._sources.index(edge) for edge in member.inputs[1:]],
                 member.inputs[-1].node.definition is RECEIVE and use_count(member.inputs[-1]) == 1,
             )
@@ -144,21 +145,24 @@ class ApplyGradientsStage(_Stage):
         handles = self._handles.get(step)
         values = self.values(inputs, step)
         settled: list[Attempt] = []
+        local_step, last_place = 0, -1
         try:
-            for i, (member, places, is_last) in enumerate(self._parts):
+            for i, (member, contributor, places, is_last) in enumerate(self._parts):
                 try:
                     if len(places) != 2:  # sparse ones
                         arguments = [handles[i], *(values[place] for place in places)]
                         call_plainly(member, arguments, step)
                         continue
-                    local_step = accumulators.as_step(values[places[0]], "local_step")
+                    if places[0] != last_place:
+                        last_place = places[0]
+                        local_step = accumulators.as_step(values[last_place], "local_step")
                     gradient = values[places[1]]
-                    is_own = is_last and type(gradient.base) is memoryview
+                    is_own = is_last and getattr(type(gradient.base), "is_received", False)
                     settled += found[i].add(
                         gradient if is_own else shared_state.kept(gradient),
                         local_step,
-                        accumulators.contributor_of(member),
-                        is_own and gradient.flags.writeable,
+                        contributor,
+                        is_own,
                     )
                 except Exception as error:
                     raise op_error(member, error) from None

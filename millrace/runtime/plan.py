@@ -46,13 +46,14 @@ from millrace.passes.node import (
 from millrace.passes.pad_unique import pad_unique
 from millrace.passes.rendezvous import RECEIVES, SENDS
 from millrace.passes.transfer import RECEIVE, SEND
-from millrace.runtime import row_stage
+from millrace.runtime import assign_stage, row_stage
 from millrace.runtime.accumulator_stage import (
     ApplyGradientsStage,
     HandleStage,
     TakeGradientsStage,
     gradients_stage,
 )
+from millrace.runtime.assign_stage import AssignStage
 from millrace.runtime.compiled_stage import (
     MAX_EMBEDDED_BYTES,
     CompiledStage,
@@ -314,7 +315,10 @@ class Plan:
                     for k in range(len(node.output_types))
                     if Edge(node, k) in outside
                 ]
-                self.stages.append(CompiledStage(stage.nodes, wanted, f"stage_{i}", owned))
+                if len(stage.nodes) == 1 and assign_stage.applies(first):
+                    self.stages.append(AssignStage(first, wanted, f"stage_{i}"))
+                else:
+                    self.stages.append(CompiledStage(stage.nodes, wanted, f"stage_{i}", owned))
             elif first.definition in (REGION, WAITING_REGION):
                 self.stages.append(RegionStage(first))
             elif first in in_rows:
@@ -417,7 +421,7 @@ def takes_dead_values(stage: Any) -> bool:
 def _is_quick(stage: Any) -> bool:
     if isinstance(stage, CompiledStage | SendStage | ReceiveStage | TakeStage | UpdateStage):
         return True
-    if isinstance(stage, ApplyGradientsStage | TakeGradientsStage):
+    if isinstance(stage, ApplyGradientsStage | TakeGradientsStage | AssignStage):
         return True
     if isinstance(stage, HandleStage):
         return stage.blocking or _IN_MEMORY.search(stage.node.type) is not None
