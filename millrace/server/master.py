@@ -570,6 +570,7 @@ class MasterSession:
                 raise gathering.error
         finally:
             self._master.forget(number)
+            step.why = str  # Else step and gathering would hold each other.
         return results, gathering.answers
 
     def _start_remote(
