@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -11,23 +12,21 @@ from pathlib import Path
 
 import pytest
 
+from millrace.platform.ports import HeldPorts
+
 SECONDS = 60.0
 #: Debian's package: its manifest names all other classes that the server needs.
 ZOOKEEPER_CLASSES = "/usr/share/java/zookeeper.jar"
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as holder:
-        return holder.getsockname()[1]
-
-
 class RealServer:
     """A server in a process of its own, that can be killed, stopped and started again."""
 
-    def __init__(self, command: list[str], port: int, log: Path) -> None:
+    def __init__(self, command: list[str], held: HeldPorts, log: Path) -> None:
         self._command = command
+        self._held = held
         self._log = log
-        self.address = f"127.0.0.1:{port}"
+        self.address = held.addresses[0]
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -47,8 +46,14 @@ class RealServer:
                 time.sleep(0.05)
 
     def signal(self, number: int) -> None:
+        """Sends a signal; once SIGSTOP is sent, the server does not answer any more."""
         assert self._process is not None
         self._process.send_signal(number)
+        stat = Path(f"/proc/{self._process.pid}/stat")
+        deadline = time.monotonic() + SECONDS
+        while number == signal.SIGSTOP and stat.read_text().rpartition(")")[2].split()[0] != "T":
+            assert time.monotonic() < deadline, "the server is not stopped"
+            time.sleep(0.001)
 
     def kill(self) -> None:
         if self._process is not None:
@@ -66,22 +71,24 @@ def installed(program: str, package: str) -> str:
 
 def zookeeper_server(folder: Path) -> RealServer:
     java = installed("java", "zookeeper")
-    port = free_port()
+    held = HeldPorts(1, "127.0.0.1")
     configuration = folder / "zoo.cfg"
     configuration.write_text(
-        f"tickTime=500\ndataDir={folder}/data\nclientPort={port}\n"
+        f"tickTime=500\ndataDir={folder}/data\nclientPort={held.ports[0]}\n"
         "clientPortAddress=127.0.0.1\nadmin.enableServer=false\n"
     )
     command = [
         *(java, "-Xmx64m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
+        "-Dzookeeper.forceSync=no",  # nobody waits for a disk that is busy with other tests
         *("-cp", ZOOKEEPER_CLASSES),
         *("org.apache.zookeeper.server.ZooKeeperServerMain", str(configuration)),
     ]
-    return RealServer(command, port, folder / "zookeeper.log")
+    return RealServer(command, held, folder / "zookeeper.log")
 
 
 def etcd_server(folder: Path) -> RealServer:
-    port, peers = free_port(), free_port()
+    held = HeldPorts(2, "127.0.0.1")
+    port, peers = held.ports
     command = [
         installed("etcd", "etcd-server"),
         *("--data-dir", f"{folder}/data"),
@@ -91,7 +98,7 @@ def etcd_server(folder: Path) -> RealServer:
         *("--initial-advertise-peer-urls", f"http://127.0.0.1:{peers}"),
         *("--initial-cluster", f"default=http://127.0.0.1:{peers}"),
     ]
-    return RealServer(command, port, folder / "etcd.log")
+    return RealServer(command, held, folder / "etcd.log")
 
 
 @pytest.fixture(scope="session")
