@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import base64
+import http.client
+import json
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from millrace.platform.ports import HeldPorts
+from millrace.rpc.certificates import make_folder
 
 SECONDS = 60.0
 #: Debian's package: its manifest names all other classes that the server needs.
@@ -86,19 +92,108 @@ def zookeeper_server(folder: Path) -> RealServer:
     return RealServer(command, held, folder / "zookeeper.log")
 
 
-def etcd_server(folder: Path) -> RealServer:
+def etcd_server(folder: Path, scheme: str = "http", *options: str) -> RealServer:
     held = HeldPorts(2, "127.0.0.1")
     port, peers = held.ports
     command = [
         installed("etcd", "etcd-server"),
         *("--data-dir", f"{folder}/data"),
-        *("--listen-client-urls", f"http://127.0.0.1:{port}"),
-        *("--advertise-client-urls", f"http://127.0.0.1:{port}"),
+        *("--listen-client-urls", f"{scheme}://127.0.0.1:{port}"),
+        *("--advertise-client-urls", f"{scheme}://127.0.0.1:{port}"),
         *("--listen-peer-urls", f"http://127.0.0.1:{peers}"),
         *("--initial-advertise-peer-urls", f"http://127.0.0.1:{peers}"),
         *("--initial-cluster", f"default=http://127.0.0.1:{peers}"),
+        *options,
     ]
     return RealServer(command, held, folder / "etcd.log")
+
+
+class EtcdWithADoor:
+    """An etcd with TLS, which asks clients for certificates or for a user.
+
+    Its gateway takes no certificate with a name in it when there are users.
+    """
+
+    PASSWORD = "correct horse battery staple"
+
+    def __init__(self, folder: Path, has_users: bool) -> None:
+        self._folder = folder
+        self._has_users = has_users
+        make_folder(folder / "keys", ["server", "client"], ["127.0.0.1"])
+        make_folder(folder / "others", ["client"], [])
+        (folder / "password").write_text(f"{self.PASSWORD}\n")
+        asks = ("--trusted-ca-file", self.key("authority.pem"), "--client-cert-auth")
+        tls = ("--cert-file", self.key("server.pem"), "--key-file", self.key("server.key"))
+        self.server = etcd_server(folder, "https", *tls, *(() if has_users else asks))
+        self.address = self.server.address
+
+    def key(self, name: str, folder: str = "keys") -> str:
+        return str(self._folder / folder / name)
+
+    def variables(self, **others: str | None) -> dict[str, str]:
+        """The environment of a task; what is None is left out."""
+        found: dict[str, str | None] = {"CA": self.key("authority.pem")}
+        if self._has_users:
+            found |= {"USER": "trainer", "PASSWORD_FILE": str(self._folder / "password")}
+        else:
+            found |= {"CERTIFICATE": self.key("client.pem"), "KEY": self.key("client.key")}
+        found |= others
+        return {f"MILLRACE_ETCD_{name}": value for name, value in found.items() if value}
+
+    def start(self) -> None:
+        self.server.start()
+        if self._has_users:
+            self._add_users()
+
+    def _add_users(self) -> None:
+        """From now on ``trainer`` may touch ``/jobs/``, and nobody but root anything else."""
+        begin, end = (base64.b64encode(text).decode() for text in (b"/jobs/", b"/jobs0"))
+        allowed = {"permType": "READWRITE", "key": begin, "range_end": end}
+        for name in ("root", "trainer"):
+            self._ask("user/add", {"name": name, "password": self.PASSWORD})
+            self._ask("role/add", {"name": name})
+            self._ask("user/grant", {"user": name, "role": name})
+        self._ask("role/grant", {"name": "trainer", "perm": allowed})
+        self._ask("enable", {})
+
+    def _ask(self, path: str, question: dict[str, Any]) -> None:
+        """Asks until the server, which may not have found its leader yet, has done it."""
+        context = ssl.create_default_context(cafile=self.key("authority.pem"))
+        deadline = time.monotonic() + SECONDS
+        while True:
+            connection = http.client.HTTPSConnection(self.address, context=context, timeout=SECONDS)
+            try:
+                connection.request("POST", f"/v3/auth/{path}", json.dumps(question))
+                answer = connection.getresponse()
+                content = answer.read()
+                if answer.status == http.HTTPStatus.OK or b"already" in content:
+                    return
+            except OSError as error:
+                content = str(error).encode()
+            finally:
+                connection.close()
+            assert time.monotonic() < deadline, content
+            time.sleep(0.05)
+
+
+@pytest.fixture(scope="session")
+def etcd_with_certificates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdWithADoor]:
+    made = EtcdWithADoor(tmp_path_factory.mktemp("etcds"), has_users=False)
+    try:
+        made.start()
+        yield made
+    finally:
+        made.server.kill()
+
+
+@pytest.fixture(scope="session")
+def etcd_with_users(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdWithADoor]:
+    made = EtcdWithADoor(tmp_path_factory.mktemp("etcds"), has_users=True)
+    try:
+        made.start()
+        yield made
+    finally:
+        made.server.kill()
 
 
 @pytest.fixture(scope="session")
