@@ -157,10 +157,11 @@ WORKLOADS = {
 
 def open_replica(
     tf: Any, server: Any, cluster: Any, index: int, workload: Workload
-) -> tuple[Callable[[], tuple[int, float]], Any]:
+) -> tuple[Callable[..., tuple[int, float]], Any]:
     """One worker's replica: what makes a step and tells the global step and the loss; its session.
 
-    What is built goes into the default graph.
+    What is built goes into the default graph. What makes a step takes what `run` of a session
+    takes beside fetches and feeds.
     """
     chief = index == 0
     setter = tf.train.replica_device_setter(
@@ -189,8 +190,8 @@ def open_replica(
         log_step_count_steps=None,
     )  # fmt: skip
 
-    def once() -> tuple[int, float]:
-        _, value, number = session.run([step, loss, global_step], next(feeds))
+    def once(**how: Any) -> tuple[int, float]:
+        _, value, number = session.run([step, loss, global_step], next(feeds), **how)
         return int(number), float(value)
 
     return once, session

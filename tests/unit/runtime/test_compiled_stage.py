@@ -118,11 +118,10 @@ def test_after_many_values_that_decide_shapes_new_ones_are_not_compiled(
 ) -> None:
     monkeypatch.setattr(compiled_stage, "MAX_TRACES", 3)
     n = tf.placeholder(tf.int32, [1])
-    x = tf.placeholder(tf.float32, [])
-    plan = runner.plan([tf.fill(n, x)], feeds=[n, x])
+    plan = runner.plan([tf.fill(n, 2.0)], feeds=[n])
 
     def calls(length: int) -> int:
-        (result,) = runner.run(plan, np.array([length], np.int32), np.float32(2))
+        (result,) = runner.run(plan, np.array([length], np.int32))
         assert result.tolist() == [2.0] * length
         return runner.xla_calls
 
