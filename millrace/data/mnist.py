@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 import numpy.typing as npt
 
-from millrace.core import dtypes, errors
+from millrace.core import aligned, dtypes, errors
 from millrace.graph.defaults import get_default_graph
 from millrace.platform import gfile, logging
 
@@ -51,8 +51,6 @@ _CHECKSUMS = {
 
 _IMAGE_MAGIC, _LABEL_MAGIC = 2051, 2049
 _LARGEST_SEED = 2**31 - 1
-# XLA takes over a NumPy array without copying it if it begins on such a border.
-_ALIGNMENT = 64
 
 Datasets = namedtuple("Datasets", ["train", "validation", "test"])
 
@@ -204,7 +202,7 @@ class DataSet:
         taken: Array = self._given_images.take(indices, axis=0)
         if not self._scales:
             return taken
-        scaled = _aligned_empty(taken.shape)
+        scaled: Array = aligned.empty(taken.shape, np.float32)
         np.copyto(scaled, taken, casting="unsafe")
         np.multiply(scaled, np.float32(1.0 / 255.0), out=scaled)
         return scaled
@@ -245,14 +243,6 @@ class DataSet:
             self._index_in_epoch += batch_size
             indices = self._order[start : self._index_in_epoch]
         return self._take_images(indices), self._given_labels.take(indices, axis=0)
-
-
-def _aligned_empty(shape: tuple[int, ...]) -> Array:
-    """Returns an uninitialised float32 array that begins on a border of _ALIGNMENT bytes."""
-    size = 4 * int(np.prod(shape))
-    buffer = np.empty(size + _ALIGNMENT, np.uint8)
-    start = -buffer.ctypes.data % _ALIGNMENT
-    return buffer[start : start + size].view(np.float32).reshape(shape)
 
 
 def _shipped(file_name: str) -> bytes:

@@ -23,7 +23,7 @@ from typing import Any, BinaryIO, NamedTuple
 import google_crc32c
 import numpy as np
 
-from millrace.core import dtypes, errors
+from millrace.core import aligned, dtypes, errors
 from millrace.core.dtypes import DType
 from millrace.data.messages import declare
 from millrace.data.table import TableReader, TableWriter, read_varint, varint
@@ -79,8 +79,6 @@ _MASK_DELTA = 0xA282EAD8
 _CHECKSUM = struct.Struct("<I")
 #: How much is read, and checked while it is still in the cache, at a time.
 _CHUNK_BYTES = 4 << 20
-#: XLA takes an array as it is, without a copy, if it begins at a multiple of this.
-_ALIGNMENT = 64
 
 
 def index_name(prefix: str) -> str:
@@ -637,8 +635,4 @@ def _aligned(shape: tuple[int, ...], dtype: DType) -> Any:
     """An uninitialised array that XLA can take without a copy."""
     if dtype == dtypes.string:
         return np.empty(shape, object)
-    numpy_type = np.dtype(dtype.as_numpy_dtype)
-    size = int(np.prod(shape, dtype=np.int64)) * numpy_type.itemsize
-    memory = np.empty(size + _ALIGNMENT, np.uint8)
-    start = -memory.ctypes.data % _ALIGNMENT
-    return memory[start : start + size].view(numpy_type).reshape(shape)
+    return aligned.empty(shape, dtype.as_numpy_dtype)

@@ -17,6 +17,9 @@ from jax import lax
 from jax._src import xla_bridge
 
 jax.config.update("jax_enable_x64", True)  # type: ignore[no-untyped-call]
+# A program runs in the thread that calls it: handing it to another and back costs more than half of
+# a small one. The interpreter's lock is free meanwhile.
+jax.config.update("jax_cpu_enable_async_dispatch", False)  # type: ignore[no-untyped-call]
 # It tells of every kind of device that this machine lacks.
 logging.getLogger("jax._src.xla_bridge").setLevel(logging.WARNING)
 

@@ -1,7 +1,8 @@
 """A way for messages between two tasks, whatever carries them.
 
 Messages arrive whole, once, in the order in which they were sent, or the channel is closed and
-both ends are told. Received messages are handled in the channel's own thread; a handler must not
+both ends are told. Received messages are handled in the channel's own thread, or in one that waits
+for them (`turns`); a handler must not
 wait for another message of the same channel, and one that raises closes the channel: whoever
 waits for an answer must learn that none will come. `send` may be called from any thread, also
 from a handler, and never waits for the other side to read.
@@ -16,6 +17,7 @@ from typing import Any, Protocol
 from millrace.core import errors
 from millrace.platform import logging
 from millrace.rpc.message import HEARTBEAT, Message
+from millrace.rpc.turns import Turn
 
 
 class Handler(Protocol):
@@ -54,9 +56,11 @@ class Channel(abc.ABC):
       drained: Bytes that the other side took after its buffers had been full: a sign of life.
       is_handling: Whether its thread is busy with a message, and so hears nothing.
       in_process: Whether the other task is in this process, and cannot go away without it.
+      turn: Who reads it, if threads that wait for it can.
     """
 
     in_process = False
+    turn: Turn | None = None
 
     def __init__(self, handler: Handler, peer: str = "", incarnation: int = 0) -> None:
         self.peer = peer

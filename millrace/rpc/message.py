@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from millrace.core import dtypes, errors
+from millrace.core import aligned, dtypes, errors
+from millrace.core.aligned import ALIGNMENT
 from millrace.core.dead import DEAD
 from millrace.platform import limits
 
-ALIGNMENT = 64
 _PREFIX = struct.Struct("<4sB?2xIIQQ")
 PREFIX_BYTES = _PREFIX.size
 _MAGIC = b"MRC1"
@@ -375,6 +375,4 @@ def aligned_buffer(size: int) -> Any:
     """A writable memoryview of `size` bytes that begins at a multiple of ALIGNMENT."""
     if not size:
         return memoryview(bytearray())
-    raw = np.empty(size + ALIGNMENT, np.uint8).view(_Received)
-    offset = -raw.ctypes.data % ALIGNMENT
-    return memoryview(raw[offset : offset + size])  # type: ignore[arg-type]
+    return memoryview(aligned.empty((size,), np.uint8).view(_Received))

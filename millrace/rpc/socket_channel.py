@@ -18,15 +18,9 @@ from typing import Any
 
 from millrace.rpc import shared_memory
 from millrace.rpc.channel import Channel, Handler, start_thread
-from millrace.rpc.message import (
-    PREFIX_BYTES,
-    Message,
-    Prefix,
-    aligned_buffer,
-    decode,
-    encode,
-    place_of,
-)
+from millrace.rpc.message import Kind, Message, encode
+from millrace.rpc.message_reader import MessageReader
+from millrace.rpc.turns import Turn
 
 _MAX_BUFFERS = 512  # of one call; the system's limit is 1024
 _SOCKET_BUFFER = 4 << 20
@@ -57,6 +51,9 @@ class SocketChannel(Channel):
         self._outgoing = None if process is None else shared_memory.Outgoing()
         self._incoming = None if process is None else shared_memory.Incoming(process)
         _tune(connection)
+        self._reader = MessageReader(connection, self.traffic, self._incoming)
+        if isinstance(connection, socket.socket):
+            self.turn = Turn()
         self._lock = threading.Lock()
         self._has_room = threading.Condition(self._lock)
         #: Buffers that did not fit into the socket's; the writer thread empties it.
@@ -141,48 +138,52 @@ class SocketChannel(Channel):
 
     # -- Reading ---------------------------------------------------------------------------
 
+    def fileno(self) -> int:
+        """The number of the socket."""
+        return int(self._socket.fileno())
+
+    @property
+    def has_more(self) -> bool:
+        """Whether something was read already that is to be handled."""
+        return self._reader.has_more
+
     def _read(self) -> None:
-        prefix_bytes = bytearray(PREFIX_BYTES)
-        view = memoryview(prefix_bytes)
+        if self.turn is None:
+            while self.read_one():
+                pass
+            return
+        is_open = True
+        while is_open:
+            self.turn.await_own()
+            while is_open := self.read_one():
+                if self.turn.leave_if_wanted():
+                    break
+        self.turn.leave()
+
+    def read_one(self) -> bool:
+        """Reads a message and handles it; False when there is none any more.
+
+        For one thread at a time: the one that has the turn.
+        """
         reason = "The connection was closed by the other task"
         try:
-            while self._fill(view):
-                prefix = Prefix(prefix_bytes)
-                header = memoryview(bytearray(prefix.header_bytes))
-                if not self._fill(header):
-                    break
-                if prefix.is_placed:
-                    block = self._shared_block(prefix, header)
-                    self.traffic.bytes_received += prefix.block_bytes
-                else:
-                    block = aligned_buffer(prefix.block_bytes)
-                    if not self._fill(block):
-                        break
-                self._received(decode(prefix, header, block))
-                block = header = memoryview(b"")
+            message = self._reader.read()
+            if message is not None:
+                if message.kind is Kind.RUN and self.turn is not None:
+                    self.turn.keep()  # Nobody here waits for what its master sends.
+                self._received(message)
+                return self._closed is None
         except OSError as error:
             reason = f"The connection broke ({error})"
         except (ValueError, MemoryError) as error:
             reason = f"The other task sent what is no message: {error}"
         except Exception as error:
             reason = f"The other task sent what cannot be read ({type(error).__name__}: {error})"
+        except BaseException:  # Ctrl-C, in the middle of a message perhaps
+            self._end("The thread that read the connection was interrupted")
+            raise
         self._end(reason)
-
-    def _shared_block(self, prefix: Prefix, header: Any) -> memoryview:
-        if self._incoming is None:
-            raise ValueError("A message is in memory that is not shared.")
-        return self._incoming.block(*place_of(header), prefix.block_bytes)
-
-    def _fill(self, view: memoryview) -> bool:
-        """Reads exactly as many bytes as fit; False at the end of the stream."""
-        at = 0
-        while at < len(view):
-            count = self._socket.recv_into(view[at:])
-            if not count:
-                return False
-            self.traffic.bytes_received += count
-            at += count
-        return True
+        return False
 
     def _discard(self) -> None:
         with contextlib.suppress(OSError):
@@ -192,6 +193,8 @@ class SocketChannel(Channel):
     def _release(self) -> None:
         if self._outgoing is not None:
             self._outgoing.close()
+        if self.turn is not None:
+            self.turn.end()
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         with contextlib.suppress(OSError):

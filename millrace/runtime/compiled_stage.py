@@ -8,12 +8,14 @@ joins the compile key. A stage that keeps meeting new keys is run op by op inste
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from millrace.core import errors
+from millrace.core.aligned import aligned
 from millrace.core.convert import is_filled
 from millrace.ops import philox
 from millrace.ops.loop_lowering import NotCompilable
@@ -42,6 +44,8 @@ from millrace.runtime.resources import ResourceStore, VariableSlot
 MAX_TRACES = 24
 #: Larger constants are passed as inputs instead of being compiled into the program.
 MAX_EMBEDDED_BYTES = 1 << 16
+#: A program that takes longer does not keep others from the variables that it only reads.
+_LONG_SECONDS = 0.001
 
 
 class _Check:
@@ -245,6 +249,7 @@ class CompiledStage:
         self._compiled_for: set[Any] = set()
         self._is_interpreted = False
         self._slots: tuple[int, _Slots] | None = None
+        self._is_long = False
         #: Where the latest run has its variables; for a program that is being made.
         self._resources: ResourceStore | None = None
 
@@ -275,16 +280,22 @@ class CompiledStage:
             program = self._programs[key] = self._make_program(key, inputs)
         if self.variables.perhaps and self._lacks_a_value(step.resources):
             return self._interpret(inputs, step)
-        dynamic = [inputs[i] for i in self._dynamic]
+        dynamic = [aligned(inputs[i]) for i in self._dynamic]
         counters = step.random_counters(self.random_nodes) if self.random_nodes else ()
         slots = self._variable_slots(step.resources)
         self._resources = step.resources
         step.xla_calls += 1
         outcome: _Outcome | None = None
-        for slot in slots.locked:
+        start = time.perf_counter()
+        views_only = self._is_long and not self._written
+        locked = () if views_only else slots.locked
+        for slot in locked:
             slot.lock.acquire()
         try:
-            kept = self._values(slots.kept, self._kept)
+            if views_only:
+                kept = self._views(step.resources, slots.kept)
+            else:
+                kept = self._values(slots.kept, self._kept)
             donated = self._values(slots.donated, self._donated)
             outcome = program(donated, kept, dynamic, counters)
             stores: Any = outcome.stores
@@ -309,8 +320,9 @@ class CompiledStage:
                 raise
             raise found from None
         finally:
-            for slot in reversed(slots.locked):
+            for slot in reversed(locked):
                 slot.lock.release()
+        self._is_long = time.perf_counter() - start > _LONG_SECONDS
         if outcome is None:
             # The nodes turned out not to fit into one program.
             return self.run(inputs, step)
@@ -369,6 +381,15 @@ class CompiledStage:
     def _values(self, slots: list[VariableSlot], variables: list[Node]) -> list[Any]:
         values = [slot.value for slot in slots]
         for value, variable in zip(values, variables, strict=True):
+            if value is None:
+                raise uninitialized(variable)
+        return values
+
+    def _views(self, resources: ResourceStore, slots: list[VariableSlot]) -> list[Any]:
+        """Values that stay as they are while others update the variables."""
+        state = StoredState(resources)
+        values = [state.read_slot(slot) for slot in slots]
+        for value, variable in zip(values, self._kept, strict=True):
             if value is None:
                 raise uninitialized(variable)
         return values

@@ -185,6 +185,8 @@ class Execution:
             self._arrived.append((i, deferred))
             if self._resume is None:
                 self._condition.notify_all()
+                if self.step.listener is not None:
+                    self.step.listener.wake()
                 return
             if self._driven:
                 return  # whoever advances now will look again
@@ -280,23 +282,30 @@ class Execution:
             self._wait_for_arrival()
 
     def _wait_for_arrival(self) -> None:
-        with self._condition:
-            if self._arrived:
-                return
-            deadline = self.step.deadline
-            timeout = self._patience.seconds_left()
-            if deadline is not None:
-                timeout = min(timeout, max(0.0, deadline - time.monotonic()))
-            self._condition.wait(timeout)
-            if self._arrived:
-                self._patience.restart()
-                return
+        deadline = self.step.deadline
+        timeout = self._patience.seconds_left()
+        if deadline is not None:
+            timeout = min(timeout, max(0.0, deadline - time.monotonic()))
+        listener = self.step.listener
+        if listener is None:
+            self._wait_to_be_told(timeout)
+        elif not listener.wait(timeout, self._arrived.__len__):
+            with listener.following():
+                self._wait_to_be_told(timeout)
+        if self._arrived:
+            self._patience.restart()
+            return
         self._patience.tell(lambda: self.waits_for() + self.step.why())
         if deadline is not None and time.monotonic() >= deadline and self._error is None:
             self._error = errors.DeadlineExceededError(
                 None, None, f"Timed out waiting for {self.waits_for()}"
             )
             self.step.cancellation.cancel(self._error)
+
+    def _wait_to_be_told(self, timeout: float) -> None:
+        with self._condition:
+            if not self._arrived:
+                self._condition.wait(timeout)
 
     def waits_for(self) -> str:
         """The stages that wait now, and for what, in words."""

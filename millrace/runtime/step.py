@@ -88,6 +88,7 @@ class Step:
         "events",
         "exchange",
         "last_output",
+        "listener",
         "resources",
         "session",
         "why",
@@ -115,6 +116,8 @@ class Step:
         self.why: Callable[[], str] = str
         #: Sends to and receives from the other tasks of a step; None when there are none.
         self.exchange: Any = None
+        #: Reads what other tasks send, for a thread that waits for it; None when others do.
+        self.listener: Any = None
 
     def run_plan(self, plan: Any, args: list[Any]) -> list[Any]:
         """Runs the plan of a function's body as part of this step; values stay where they are."""

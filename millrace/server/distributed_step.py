@@ -12,8 +12,10 @@ from millrace.graph.operation import Operation
 from millrace.graph.tensor import Tensor
 from millrace.passes.partition import Part
 from millrace.platform.patience import Patience
+from millrace.rpc.channel import Channel
 from millrace.rpc.failed_node import explained
 from millrace.rpc.message import Message
+from millrace.rpc.turns import Listener
 from millrace.runtime import executor
 from millrace.server.worker import RegisteredGraph
 
@@ -60,6 +62,10 @@ class Gathering:
         self.answers: dict[str, Message] = {}
         self.error: errors.OpError | None = None
         self.condition = threading.Condition()
+        #: To the tasks that were asked.
+        self.channels: list[Channel] = []
+        #: Reads what the tasks send, for the thread that waits for it; None when others do.
+        self.listener: Listener | None = None
         #: Called with the first error.
         self.on_error: Callable[[errors.OpError], None] = lambda error: None
 
@@ -79,6 +85,8 @@ class Gathering:
             if first:
                 self.error = error
             self.condition.notify_all()
+        if self.listener is not None:
+            self.listener.wake()
         if first:
             assert error is not None
             self.on_error(error)
@@ -93,21 +101,17 @@ class Gathering:
 
     def wait(self, deadline: float | None, patience: Patience | None) -> bool:
         """Waits for all answers or an error; False when the deadline has passed."""
-        while True:
-            with self.condition:
-                if not self.waiting or (self.error is not None and patience is not None):
-                    return True
-                timeout = patience.seconds_left() if patience is not None else 1.0
-                if deadline is not None:
-                    left = deadline - time.monotonic()
-                    if left <= 0:
-                        return False
-                    timeout = min(timeout, left)
-                self.condition.wait(timeout)
-                if not self.waiting:
-                    return True
-            if patience is not None:
+        while self.waiting and (self.error is None or patience is None):
+            timeout = patience.seconds_left() if patience is not None else 1.0
+            if deadline is not None:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    return False
+                timeout = min(timeout, left)
+            self._wait(timeout, patience is not None)
+            if patience is not None and self.waiting:
                 patience.tell(lambda: ", ".join(list(self.waiting.values())) + self.why())
+        return True
 
     def why(self) -> str:
         """What the other tasks wait for themselves, in words, as far as they tell."""
@@ -115,6 +119,21 @@ class Gathering:
             (task, self._ask(address, self.number)) for address, task in list(self.waiting.items())
         ]
         return "".join(f". There ({task}) it waits for {words}" for task, words in found if words)
+
+    def _wait(self, timeout: float, ends_with_error: bool) -> None:
+        def is_over() -> bool:
+            return not self.waiting or (ends_with_error and self.error is not None)
+
+        if self.listener is None:
+            self._wait_to_be_told(timeout, is_over)
+        elif not self.listener.wait(timeout, is_over):
+            with self.listener.following():
+                self._wait_to_be_told(timeout, is_over)
+
+    def _wait_to_be_told(self, timeout: float, is_over: Callable[[], bool]) -> None:
+        with self.condition:
+            if not is_over():
+                self.condition.wait(timeout)
 
 
 class PartialRun:

@@ -33,7 +33,7 @@ from millrace.passes.prune import prune
 from millrace.platform import logging
 from millrace.platform.file_access import FileAccess
 from millrace.platform.patience import Patience
-from millrace.rpc import messages
+from millrace.rpc import messages, turns
 from millrace.rpc.channel import start_thread
 from millrace.rpc.message import Kind, Message
 from millrace.rpc.service import on_abandoned, shorten
@@ -548,6 +548,7 @@ class MasterSession:
         values: Sequence[Any],
     ) -> tuple[list[Any], dict[str, Message]]:
         gathering = self._start_remote(prepared, number, step, values)
+        step.listener = gathering.listener = turns.listener(gathering.channels)
         try:
             results: list[Any] = []
             try:
@@ -591,7 +592,9 @@ class MasterSession:
             tensors = [values[i] for i in remote.part.arguments]
             message = Message(Kind.RUN, number, remote.graph, text=bytes([flags]), tensors=tensors)
             try:
-                self._master.peers.post(remote.address, message)
+                channel = self._master.peers.channel(remote.address)
+                channel.send(message)
+                gathering.channels.append(channel)
             except errors.OpError as error:
                 gathering.answer(remote.address, None, _naming(error, remote.part.task))
         return gathering

@@ -1,0 +1,228 @@
+"""Who reads a channel: its own thread, or a thread that waits for what the channel brings.
+
+Handing a message from the thread that read it to the one that waits for it costs more than reading
+it. So a thread that waits for messages reads them itself, and handles whatever comes, until it has
+what it waits for. A channel's own thread reads when nobody has done so for a moment.
+
+Only one thread at a time has the *turn* to read a channel. A thread that does not get the turn of
+all its channels waits as ever, to be told: it *follows*.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import select
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol
+
+#: The own thread reads again when nobody else has read for so long, in seconds: with nobody
+#: waiting, and with somebody who follows.
+_GRACE = 0.02
+_SHORT_GRACE = 0.002
+
+
+class Turn:
+    """The right to read one channel."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._unpark = threading.Event()
+        self._wanted = False
+        self._left_at = -math.inf
+        self._followers = 0
+        self._count_lock = threading.Lock()
+        #: Whether the own thread keeps it: others rely on being heard at any time.
+        self.is_kept = False
+
+    def keep(self) -> None:
+        """Leaves the channel to its own thread from now on."""
+        self.is_kept = True
+        self._unpark.set()
+
+    def take(self) -> bool:
+        """Gets the turn, for a thread that waits; False when another one has it."""
+        if not self.is_kept and self._lock.acquire(blocking=False):
+            return True
+        self._wanted = True
+        return False
+
+    def leave(self) -> None:
+        """Gives it back."""
+        self._left_at = time.monotonic()
+        self._lock.release()
+
+    @contextlib.contextmanager
+    def followed(self) -> Iterator[None]:
+        """While somebody waits for a message and does not read."""
+        with self._count_lock:
+            self._followers += 1
+        try:
+            yield
+        finally:
+            with self._count_lock:
+                self._followers -= 1
+
+    # -- The own thread --------------------------------------------------------------------
+
+    def await_own(self) -> None:
+        """Gets the turn, for the channel's own thread."""
+        while True:
+            grace = _SHORT_GRACE if self._followers else _GRACE
+            if self._lock.acquire(blocking=False):
+                left = self._left_at + grace - time.monotonic()
+                if left <= 0 or self.is_kept or self._unpark.is_set():
+                    self._wanted = False
+                    return
+                self._lock.release()
+                grace = left
+            self._unpark.wait(grace)
+
+    def leave_if_wanted(self) -> bool:
+        """Gives it back when somebody would rather read."""
+        if not self._wanted or self.is_kept:
+            return False
+        self.leave()
+        return True
+
+    def end(self) -> None:
+        """The channel is closed: its own thread need not wait any more."""
+        self._unpark.set()
+
+
+class Readable(Protocol):
+    """A channel that threads can take turns to read."""
+
+    turn: Turn | None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether messages can come."""
+
+    def fileno(self) -> int:
+        """The number of its socket."""
+
+    def read_one(self) -> bool:
+        """Reads and handles a message; False at the end. For who has the turn."""
+
+    @property
+    def has_more(self) -> bool:
+        """Whether something was read already that is to be handled."""
+
+
+class Listener:
+    """How one thread reads the channels that it waits for.
+
+    `wake` may be called from any thread, all else only from the thread that made it.
+    """
+
+    def __init__(self) -> None:
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._channels: tuple[Any, ...] = ()
+        self._numbers: dict[int, Any] = {}
+        self._poll = select.poll()
+        self._is_asleep = False
+        self._is_busy = False
+
+    def __del__(self) -> None:
+        os.close(self._wake)
+
+    def _listen(self, channels: Sequence[Any]) -> None:
+        self._channels = tuple(channels)
+        self._numbers = {channel.fileno(): channel for channel in channels}
+        self._poll = select.poll()
+        self._poll.register(self._wake, select.POLLIN)
+        for number in self._numbers:
+            self._poll.register(number, select.POLLIN)
+
+    def wait(self, seconds: float, is_over: Callable[[], Any]) -> bool:
+        """Reads until something is there, or time has passed.
+
+        Args:
+          seconds: How long to read.
+          is_over: Whether there is what was waited for; looked at after each message and when
+            another thread has called `wake`.
+
+        Returns:
+          False when another thread reads one of the channels, or one is closed: then the caller
+          is told by others.
+        """
+        taken: list[Turn] = []
+        self._is_busy = True
+        try:
+            for channel in self._channels:
+                if not channel.turn.take():
+                    return False
+                taken.append(channel.turn)
+            return self._read(time.monotonic() + seconds, is_over)
+        finally:
+            self._is_busy = False
+            for turn in taken:
+                turn.leave()
+
+    def _read(self, deadline: float, is_over: Callable[[], Any]) -> bool:
+        while not is_over():
+            ready = [channel for channel in self._channels if channel.has_more]
+            if not ready:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    return True
+                ready = self._ready(left, is_over)
+            for channel in ready:
+                if not channel.read_one():
+                    return False
+        return True
+
+    def _ready(self, seconds: float, is_over: Callable[[], Any]) -> list[Any]:
+        """Sleeps until a channel can be read, or `wake` is called."""
+        self._is_asleep = True
+        try:
+            if is_over():  # since we looked: whoever did it may have thought that we look again
+                return []
+            events = self._poll.poll(math.ceil(seconds * 1000))
+        finally:
+            self._is_asleep = False
+        ready = []
+        for number, _ in events:
+            if number == self._wake:
+                with contextlib.suppress(BlockingIOError):
+                    os.eventfd_read(self._wake)
+            else:
+                ready.append(self._numbers[number])
+        return ready
+
+    def wake(self) -> None:
+        """Makes the thread look whether its wait is over."""
+        if self._is_asleep:
+            os.eventfd_write(self._wake, 1)
+
+    @contextlib.contextmanager
+    def following(self) -> Iterator[None]:
+        """While the thread waits to be told."""
+        with contextlib.ExitStack() as stack:
+            for channel in self._channels:
+                stack.enter_context(channel.turn.followed())
+            yield
+
+
+_local = threading.local()
+
+
+def listener(channels: Sequence[Any]) -> Listener | None:
+    """This thread's listener, for these channels; None when it cannot read one of them."""
+    found: Listener | None = getattr(_local, "listener", None)
+    if found is not None:
+        if found._is_busy:  # It handles a message, and that waits for another one.
+            return None
+        if found._channels == tuple(channels):
+            return found
+    for channel in channels:
+        if channel.turn is None or not channel.is_open:
+            return None
+    if found is None:
+        found = _local.listener = Listener()
+    found._listen(channels)
+    return found
