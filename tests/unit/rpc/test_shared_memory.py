@@ -159,10 +159,11 @@ def test_another_process_reads_what_is_shared(outgoing):
         f"block = Incoming(numbers[0]).block(*numbers[1:], {SIZE})\n"
         "sys.stdout.buffer.write(block)\n"
         "sys.stdout.flush()\n"
+        "del block\n"
     )
     arguments = [str(number) for number in (os.getpid(), *place)]
     done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, timeout=60)
     assert done.stdout == data(1), done.stderr
-    # It has ended and so let go of what it held.
+    # It has let go of what it held.
     assert outgoing.place([data(2)], SIZE) == place
     assert shared_memory.IS_SUPPORTED
