@@ -8,6 +8,7 @@ measured in benchmarks/, without any of this.
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -20,13 +21,37 @@ _CACHE = Path(__file__).parents[1] / ".cache" / "xla"
 
 os.environ.setdefault(
     "XLA_FLAGS",
-    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true",
+    # The newer emitters of fused loops take as long as all the rest of the compiler.
+    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+    " --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1",
 )
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(_CACHE))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
+# A shell that starts something in the background makes it deaf to Ctrl-C, and with the tests the
+# processes that they interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 SECONDS = 60.0
+
+#: Tests that wait for processes, the longest ones first.
+_EARLY = ("process", "docs", "contract", "cluster")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Puts tests of real processes first.
+
+    They wait for much and are few: begun early, and by one of the workers that share the tests,
+    they leave the cores to the others; begun late, everybody waits for them at the end.
+    """
+
+    def rank(item: pytest.Item) -> int:
+        folder = item.path.relative_to(Path(__file__).parent).parts[0]
+        return _EARLY.index(folder) if folder in _EARLY else len(_EARLY)
+
+    items.sort(key=rank)
 
 
 class BackgroundCall:

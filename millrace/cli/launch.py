@@ -7,7 +7,6 @@ import contextlib
 import os
 import shlex
 import signal
-import socket
 import sys
 import time
 from collections.abc import Callable
@@ -22,6 +21,7 @@ from millrace.cli.step_watch import StepWatch
 from millrace.cli.task_process import TaskProcess, stop_all
 from millrace.cli.viewer import Viewer
 from millrace.core import errors
+from millrace.platform.ports import HeldPorts
 from millrace.rpc.security import TOKEN
 from millrace.rpc.service import Connection
 from millrace.training.election.register import VARIABLE, Address
@@ -104,18 +104,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Runs the job to its end."""
     try:
-        tasks, given = _job_of(arguments)
-        if arguments.hosts and not arguments.ssh:
-            _print_commands(tasks, arguments.hosts.split(","))
-            return 0
-        return _run_tasks(tasks, last_step_of(given), arguments)
+        # The ports are held to the end: a task that is restarted needs its own again.
+        with contextlib.ExitStack() as held:
+            tasks, given = _job_of(arguments, held)
+            if arguments.hosts and not arguments.ssh:
+                _print_commands(tasks, arguments.hosts.split(","))
+                return 0
+            return _run_tasks(tasks, last_step_of(given), arguments)
     except (ValueError, OSError) as error:
         print(f"millrace launch: {error}", file=sys.stderr)
         return USAGE_ERROR
 
 
-def _job_of(arguments: argparse.Namespace) -> tuple[list[Task], list[str]]:
-    """The tasks, and the program's own arguments.
+def _job_of(
+    arguments: argparse.Namespace, held: contextlib.ExitStack
+) -> tuple[list[Task], list[str]]:
+    """The tasks, and the program's own arguments; their ports on this machine go to `held`.
 
     Raises:
       ValueError: No job can be made of these arguments.
@@ -144,7 +148,7 @@ def _job_of(arguments: argparse.Namespace) -> tuple[list[Task], list[str]]:
     given = given[1:] if given[:1] == ["--"] else given
     counts = {"ps": arguments.ps, "worker": arguments.workers}
     if not arguments.hosts:
-        tasks = tasks_of(str(script), source, given, _free_addresses(counts), way)
+        tasks = tasks_of(str(script), source, given, _held_addresses(counts, held), way)
         return _electing(tasks, arguments.elect), given
     hosts = arguments.hosts.split(",")
     if not all(hosts):
@@ -189,22 +193,13 @@ def _run_tasks(tasks: list[Task], last_step: int | None, arguments: argparse.Nam
     return code
 
 
-def _free_addresses(counts: dict[str, int]) -> dict[str, list[str]]:
-    """Free ports of this machine; held together while they are chosen, so that all differ."""
-    held: list[socket.socket] = []
-    cluster: dict[str, list[str]] = {}
-    for job, count in counts.items():
-        addresses = []
-        for _ in range(count):
-            holder = socket.socket()
-            holder.bind(("localhost", 0))
-            held.append(holder)
-            addresses.append(f"localhost:{holder.getsockname()[1]}")
-        if addresses:
-            cluster[job] = addresses
-    for holder in held:
-        holder.close()
-    return cluster
+def _held_addresses(counts: dict[str, int], held: contextlib.ExitStack) -> dict[str, list[str]]:
+    """Addresses on this machine, whose ports `held` keeps free for the tasks."""
+    return {
+        job: held.enter_context(HeldPorts(count)).addresses
+        for job, count in counts.items()
+        if count
+    }
 
 
 def _addresses_on(hosts: list[str], port: int, counts: dict[str, int]) -> dict[str, list[str]]:
@@ -292,11 +287,13 @@ class Job:
             for process in self.processes:
                 process.start()
             self.watch.start()
-            while self.failed is None and any(p.code is None for p in self.workers):
+            while True:
+                # First: of what is restarted here the job waits for the end, too.
                 self._restart_the_dead()
+                if self.failed is not None or all(p.code is not None for p in self.workers):
+                    break
                 self._show(show)
                 time.sleep(_POLL_SECONDS)
-            self._restart_the_dead()
             if self.failed is None:
                 self._dismiss_servers()
             else:

@@ -3,6 +3,10 @@
 Variables that the stage writes are passed as donated buffers and come back as new ones, so
 that an update happens in place. A value whose number decides a shape is a static input: it
 joins the compile key. A stage that keeps meeting new keys is run op by op instead.
+
+Compiling costs more than many a stage's whole work, so two kinds have no program: one in which
+tracing leaves nothing to compute (`foregone`), such as most initializers, and, for its first
+runs, one that only counts and sorts out (`bookkeeping`), such as whether variables have values.
 """
 
 from __future__ import annotations
@@ -29,7 +33,7 @@ from millrace.passes.function_body import (
 )
 from millrace.passes.node import Edge, Node, is_variable_edge, names_variable, variable_of
 from millrace.passes.schedule import SHAPE_QUERIES, static_positions
-from millrace.runtime import guarded_writes, memory
+from millrace.runtime import bookkeeping, foregone, guarded_writes, memory
 from millrace.runtime.kernel_call import (
     Services,
     StoredState,
@@ -235,6 +239,7 @@ class CompiledStage:
             if edge.node.type == "Const"
             and edge not in static
             and is_filled(edge.node.attrs["value"])
+            and edge.node.attrs["value"].nbytes > foregone.LARGEST_CONSTANT
         ]
         #: Values from outside, in the order of the call's arguments.
         self.inputs = list(inputs)
@@ -248,6 +253,14 @@ class CompiledStage:
         #: (key, shapes and types) of the inputs that a program was compiled for.
         self._compiled_for: set[Any] = set()
         self._is_interpreted = False
+        #: What is known without a program, by the inputs' keys, shapes and types.
+        self._foregone: dict[Any, foregone.Results] = {}
+        #: How many more runs are made on NumPy before the stage is worth a program.
+        self._runs_on_host = (
+            bookkeeping.RUNS
+            if not (use.read or use.written) and bookkeeping.is_bookkeeping(nodes)
+            else 0
+        )
         self._slots: tuple[int, _Slots] | None = None
         self._is_long = False
         #: Where the latest run has its variables; for a program that is being made.
@@ -275,6 +288,13 @@ class CompiledStage:
             self._traces >= MAX_TRACES and self._signature(key, inputs) not in self._compiled_for
         ):
             return self._interpret(inputs, step)
+        if self._foregone:
+            results = self._foregone.get(self._signature(key, inputs))
+            if results is not None:
+                return self._hand_out(results, inputs, step)
+        if self._runs_on_host and bookkeeping.is_little(inputs):
+            self._runs_on_host -= 1
+            return bookkeeping.run(self.nodes, self.inputs, inputs, self.outputs, step)
         program = self._programs.get(key)
         if program is None:
             program = self._programs[key] = self._make_program(key, inputs)
@@ -314,6 +334,9 @@ class CompiledStage:
                     slot.value = value
         except NotCompilable:
             self._is_interpreted = True
+        except foregone.NothingToCompute as found_out:
+            step.xla_calls -= 1
+            self._foregone[self._signature(key, inputs)] = found_out.results
         except RuntimeError as error:
             found = memory.out_of_memory(error, self.nodes)
             if found is None:
@@ -324,7 +347,7 @@ class CompiledStage:
                 slot.lock.release()
         self._is_long = time.perf_counter() - start > _LONG_SECONDS
         if outcome is None:
-            # The nodes turned out not to fit into one program.
+            # The nodes turned out not to fit into one program, or not to need one.
             return self.run(inputs, step)
         outputs = outcome.outputs
         # One program's outputs become ready together: any of them tells.
@@ -350,6 +373,28 @@ class CompiledStage:
         finally:
             for slot in reversed(slots.locked):
                 slot.lock.release()
+
+    def _hand_out(self, results: foregone.Results, inputs: list[Any], step: Any) -> list[Any]:
+        """Stores and returns what is known without a program."""
+        dynamic = [inputs[i] for i in self._dynamic]
+        slots = self._variable_slots(step.resources)
+        for slot in slots.locked:
+            slot.lock.acquire()
+        try:
+            kept = self._values(slots.kept, self._kept)
+            outputs = [foregone.returned(result, dynamic, kept) for result in results.outputs]
+            for slot, result in zip(slots.written, results.written, strict=True):
+                if isinstance(result, foregone.Input) and self._is_owned(result.place):
+                    slot.value = dynamic[result.place]  # used once, so it is nobody else's
+                else:
+                    slot.value = foregone.stored(result, dynamic, kept)
+        finally:
+            for slot in reversed(slots.locked):
+                slot.lock.release()
+        return outputs
+
+    def _is_owned(self, place: int) -> bool:
+        return self.inputs[self._dynamic[place]] in self._owned
 
     def _signature(self, key: Any, inputs: list[Any]) -> Any:
         dynamic = jax.tree.leaves([inputs[i] for i in self._dynamic])
@@ -438,6 +483,7 @@ class CompiledStage:
                 lambda: [(check.node, ok) for check, ok in zip(checks, oks, strict=True)],
             )
             outputs = [env[edge] for edge in self.outputs]
+            results = outputs
             buffers = {id(value): i for i, value in enumerate(kept)}
             aliases = [(i, buffers[id(o)]) for i, o in enumerate(outputs) if id(o) in buffers]
             outputs = [value for value in outputs if id(value) not in buffers]
@@ -451,6 +497,8 @@ class CompiledStage:
             stacked = jnp.stack(oks) if oks else None
             # What is donated is written in place.
             memory.check_held(_bytes([*outputs, *written]) - _bytes(donated), self._resources)
+            if not (checks or stores or donated or self.random_nodes):
+                foregone.look(results, [values[v] for v in self._written], dynamic, kept)
             notes = _Notes(checks, aliases, moves)
             return _Outcome(outputs, written, stored, stacked, details, notes)
 
@@ -459,11 +507,7 @@ class CompiledStage:
 
     def _moves(self, values: dict[Node, Any], dynamic: list[Any]) -> list[tuple[int, int]]:
         """Variables whose new values are inputs as they came: no program need copy those."""
-        owned = {
-            id(value): i
-            for i, value in enumerate(dynamic)
-            if self.inputs[self._dynamic[i]] in self._owned
-        }
+        owned = {id(value): i for i, value in enumerate(dynamic) if self._is_owned(i)}
         places = ((k, owned.pop(id(values[v]), -1)) for k, v in enumerate(self._written))
         return [(place, source) for place, source in places if source >= 0]
 

@@ -140,7 +140,11 @@ class StoredState:
     def write(self, variable: Node, value: Any) -> None:
         """Replaces the value."""
         is_string = isinstance(value, np.ndarray) and value.dtype.hasobject
-        self.slot(variable).value = value if is_string else jnp.asarray(value)
+        if not is_string and not isinstance(value, jax.Array):
+            # A copy, for a kernel may change its own. Not by jnp.asarray: that compiles a program
+            # for every shape.
+            value = jax.device_put(np.array(value))
+        self.slot(variable).value = value
 
 
 class Services:

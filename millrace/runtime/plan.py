@@ -18,7 +18,7 @@ from millrace.core.convert import is_filled
 from millrace.core.dead import DEAD
 from millrace.ops.random import SHARES_PROGRAMS
 from millrace.ops.tensor_array_value import TensorArrayValue
-from millrace.ops.xla import jax, jnp
+from millrace.ops.xla import jax
 from millrace.passes import schedule
 from millrace.passes.constants import bind_waiting_constants, detach_constants
 from millrace.passes.frames import REGION, WAITING_REGION, collapse
@@ -374,7 +374,7 @@ class Plan:
                     and value.nbytes > MAX_EMBEDDED_BYTES
                     and not is_filled(value)
                 ):
-                    value = jnp.asarray(value)
+                    value = jax.device_put(value)  # jnp.asarray would compile a program
                 self.constants.append((slot, value))
         return slot
 

@@ -4,7 +4,6 @@ After each test every server must be idle: no step runs, no value waits for one;
 stopped, none of its threads is left.
 """
 
-import socket
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,26 +11,16 @@ from typing import Any
 import pytest
 
 import millrace as tf
+from millrace.platform.ports import HeldPorts
 from millrace.server.peers import Peers
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody has at the moment."""
-    sockets = [socket.create_server(("localhost", 0)) for _ in range(count)]
-    ports = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
-    return ports
 
 
 class Cluster:
     """Servers, one for each task."""
 
     def __init__(self, jobs: dict[str, int], protocol: str | None, config: Any = None) -> None:
-        ports = iter(free_ports(sum(jobs.values())))
-        self.spec = {
-            job: [f"localhost:{next(ports)}" for _ in range(count)] for job, count in jobs.items()
-        }
+        self._held = {job: HeldPorts(count) for job, count in jobs.items()}
+        self.spec = {job: held.addresses for job, held in self._held.items()}
         self.protocol = protocol
         self.config = config
         self.servers: dict[tuple[str, int], Any] = {}
@@ -68,6 +57,8 @@ class Cluster:
     def stop(self) -> None:
         for server in self.servers.values():
             server.stop()
+        for held in self._held.values():
+            held.close()
 
 
 @pytest.fixture(autouse=True)
@@ -78,9 +69,10 @@ def graph() -> Iterator[tf.Graph]:
 
 
 @pytest.fixture
-def free_port() -> int:
-    """A port that nobody has at the moment."""
-    return free_ports(1)[0]
+def free_port() -> Iterator[int]:
+    """A port that nobody else is given while the test runs."""
+    with HeldPorts(1) as held:
+        yield held.ports[0]
 
 
 class _Nobody(dict[str, Any]):

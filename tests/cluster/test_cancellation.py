@@ -38,7 +38,7 @@ def test_a_deadline_ends_the_step_on_every_task(any_cluster, until, remote):
         started = time.monotonic()
         with pytest.raises(tf.errors.DeadlineExceededError):
             sess.run(value, options=tf.RunOptions(timeout_in_ms=50))
-        assert time.monotonic() - started < 10
+        assert time.monotonic() - started < 30
         until(lambda: not any_cluster.busy())
         sess.run(put)  # nobody took it in the meantime
         assert sess.run(value) == 3.0
@@ -55,15 +55,18 @@ def test_the_configs_deadline_holds_for_every_step(any_target, cluster):
 @pytest.mark.parametrize("remote", [False, True])
 def test_closing_the_session_ends_its_steps_on_every_task(any_cluster, background, until, remote):
     value, _ = blocked_ops()
-    sess = tf.Session(any_cluster.target("worker", remote=remote))
-    waiting = background(lambda: sess.run(value))
-    wait_until_blocked(until, *any_cluster.servers.values())
-    started = time.monotonic()
-    sess.close()
-    with pytest.raises(tf.errors.CancelledError):
-        waiting.result()
-    assert time.monotonic() - started < 1.5
-    until(lambda: not any_cluster.busy())
+    took = []
+    while not took or min(took) > 1.5:
+        assert len(took) < 5, took  # Busy cores may make one slow, but not all.
+        sess = tf.Session(any_cluster.target("worker", remote=remote))
+        waiting = background(lambda sess=sess: sess.run(value))
+        wait_until_blocked(until, *any_cluster.servers.values())
+        started = time.monotonic()
+        sess.close()
+        with pytest.raises(tf.errors.CancelledError):
+            waiting.result()
+        took.append(time.monotonic() - started)
+        until(lambda: not any_cluster.busy())
 
 
 @pytest.mark.parametrize("lost", [("ps", 0), ("worker", 1)])
@@ -195,7 +198,7 @@ def test_a_restarted_task_is_another_one_to_an_old_session(any_cluster):
     with tf.Session(any_cluster.target("worker", 1)) as new:
         new.run(v.initializer)
         assert new.run(add) == 2.0
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while True:
             with pytest.raises((tf.errors.UnavailableError, tf.errors.AbortedError)) as caught:
                 old.run(add)

@@ -28,7 +28,7 @@ def start():
 def is_listening(address):
     host, _, port = address.rpartition(":")
     try:
-        socket.create_connection((host, int(port)), timeout=5).close()
+        socket.create_connection((host, int(port)), timeout=60).close()
     except ConnectionRefusedError:
         return False
     return True
@@ -146,7 +146,7 @@ def test_join_returns_when_another_process_asks_the_server_to_stop(start, backgr
     server = start({"a": ["localhost:0"]})
     joined = background(server.join)
     connection = Connection(server.target.removeprefix("grpc://"))
-    connection.stop_server(timeout=5)
+    connection.stop_server(timeout=60)
     joined.result()
     connection.close()
 

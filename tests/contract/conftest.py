@@ -2,32 +2,37 @@
 
 from __future__ import annotations
 
+import base64
+import http.client
+import json
 import shutil
+import signal
 import socket
+import ssl
 import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from millrace.platform.ports import HeldPorts
+from millrace.rpc.certificates import make_folder
 
 SECONDS = 60.0
 #: Debian's package: its manifest names all other classes that the server needs.
 ZOOKEEPER_CLASSES = "/usr/share/java/zookeeper.jar"
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as holder:
-        return holder.getsockname()[1]
-
-
 class RealServer:
     """A server in a process of its own, that can be killed, stopped and started again."""
 
-    def __init__(self, command: list[str], port: int, log: Path) -> None:
+    def __init__(self, command: list[str], held: HeldPorts, log: Path) -> None:
         self._command = command
+        self._held = held
         self._log = log
-        self.address = f"127.0.0.1:{port}"
+        self.address = held.addresses[0]
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -47,8 +52,14 @@ class RealServer:
                 time.sleep(0.05)
 
     def signal(self, number: int) -> None:
+        """Sends a signal; once SIGSTOP is sent, the server does not answer any more."""
         assert self._process is not None
         self._process.send_signal(number)
+        stat = Path(f"/proc/{self._process.pid}/stat")
+        deadline = time.monotonic() + SECONDS
+        while number == signal.SIGSTOP and stat.read_text().rpartition(")")[2].split()[0] != "T":
+            assert time.monotonic() < deadline, "the server is not stopped"
+            time.sleep(0.001)
 
     def kill(self) -> None:
         if self._process is not None:
@@ -66,32 +77,123 @@ def installed(program: str, package: str) -> str:
 
 def zookeeper_server(folder: Path) -> RealServer:
     java = installed("java", "zookeeper")
-    port = free_port()
+    held = HeldPorts(1, "127.0.0.1")
     configuration = folder / "zoo.cfg"
     configuration.write_text(
-        f"tickTime=500\ndataDir={folder}/data\nclientPort={port}\n"
+        f"tickTime=500\ndataDir={folder}/data\nclientPort={held.ports[0]}\n"
         "clientPortAddress=127.0.0.1\nadmin.enableServer=false\n"
     )
     command = [
         *(java, "-Xmx64m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
+        "-Dzookeeper.forceSync=no",  # nobody waits for a disk that is busy with other tests
         *("-cp", ZOOKEEPER_CLASSES),
         *("org.apache.zookeeper.server.ZooKeeperServerMain", str(configuration)),
     ]
-    return RealServer(command, port, folder / "zookeeper.log")
+    return RealServer(command, held, folder / "zookeeper.log")
 
 
-def etcd_server(folder: Path) -> RealServer:
-    port, peers = free_port(), free_port()
+def etcd_server(folder: Path, scheme: str = "http", *options: str) -> RealServer:
+    held = HeldPorts(2, "127.0.0.1")
+    port, peers = held.ports
     command = [
         installed("etcd", "etcd-server"),
         *("--data-dir", f"{folder}/data"),
-        *("--listen-client-urls", f"http://127.0.0.1:{port}"),
-        *("--advertise-client-urls", f"http://127.0.0.1:{port}"),
+        *("--listen-client-urls", f"{scheme}://127.0.0.1:{port}"),
+        *("--advertise-client-urls", f"{scheme}://127.0.0.1:{port}"),
         *("--listen-peer-urls", f"http://127.0.0.1:{peers}"),
         *("--initial-advertise-peer-urls", f"http://127.0.0.1:{peers}"),
         *("--initial-cluster", f"default=http://127.0.0.1:{peers}"),
+        *options,
     ]
-    return RealServer(command, port, folder / "etcd.log")
+    return RealServer(command, held, folder / "etcd.log")
+
+
+class EtcdWithADoor:
+    """An etcd with TLS, which asks clients for certificates or for a user.
+
+    Its gateway takes no certificate with a name in it when there are users.
+    """
+
+    PASSWORD = "correct horse battery staple"
+
+    def __init__(self, folder: Path, has_users: bool) -> None:
+        self._folder = folder
+        self._has_users = has_users
+        make_folder(folder / "keys", ["server", "client"], ["127.0.0.1"])
+        make_folder(folder / "others", ["client"], [])
+        (folder / "password").write_text(f"{self.PASSWORD}\n")
+        asks = ("--trusted-ca-file", self.key("authority.pem"), "--client-cert-auth")
+        tls = ("--cert-file", self.key("server.pem"), "--key-file", self.key("server.key"))
+        self.server = etcd_server(folder, "https", *tls, *(() if has_users else asks))
+        self.address = self.server.address
+
+    def key(self, name: str, folder: str = "keys") -> str:
+        return str(self._folder / folder / name)
+
+    def variables(self, **others: str | None) -> dict[str, str]:
+        """The environment of a task; what is None is left out."""
+        found: dict[str, str | None] = {"CA": self.key("authority.pem")}
+        if self._has_users:
+            found |= {"USER": "trainer", "PASSWORD_FILE": str(self._folder / "password")}
+        else:
+            found |= {"CERTIFICATE": self.key("client.pem"), "KEY": self.key("client.key")}
+        found |= others
+        return {f"MILLRACE_ETCD_{name}": value for name, value in found.items() if value}
+
+    def start(self) -> None:
+        self.server.start()
+        if self._has_users:
+            self._add_users()
+
+    def _add_users(self) -> None:
+        """From now on ``trainer`` may touch ``/jobs/``, and nobody but root anything else."""
+        begin, end = (base64.b64encode(text).decode() for text in (b"/jobs/", b"/jobs0"))
+        allowed = {"permType": "READWRITE", "key": begin, "range_end": end}
+        for name in ("root", "trainer"):
+            self._ask("user/add", {"name": name, "password": self.PASSWORD})
+            self._ask("role/add", {"name": name})
+            self._ask("user/grant", {"user": name, "role": name})
+        self._ask("role/grant", {"name": "trainer", "perm": allowed})
+        self._ask("enable", {})
+
+    def _ask(self, path: str, question: dict[str, Any]) -> None:
+        """Asks until the server, which may not have found its leader yet, has done it."""
+        context = ssl.create_default_context(cafile=self.key("authority.pem"))
+        deadline = time.monotonic() + SECONDS
+        while True:
+            connection = http.client.HTTPSConnection(self.address, context=context, timeout=SECONDS)
+            try:
+                connection.request("POST", f"/v3/auth/{path}", json.dumps(question))
+                answer = connection.getresponse()
+                content = answer.read()
+                if answer.status == http.HTTPStatus.OK or b"already" in content:
+                    return
+            except OSError as error:
+                content = str(error).encode()
+            finally:
+                connection.close()
+            assert time.monotonic() < deadline, content
+            time.sleep(0.05)
+
+
+@pytest.fixture(scope="session")
+def etcd_with_certificates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdWithADoor]:
+    made = EtcdWithADoor(tmp_path_factory.mktemp("etcds"), has_users=False)
+    try:
+        made.start()
+        yield made
+    finally:
+        made.server.kill()
+
+
+@pytest.fixture(scope="session")
+def etcd_with_users(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdWithADoor]:
+    made = EtcdWithADoor(tmp_path_factory.mktemp("etcds"), has_users=True)
+    try:
+        made.start()
+        yield made
+    finally:
+        made.server.kill()
 
 
 @pytest.fixture(scope="session")

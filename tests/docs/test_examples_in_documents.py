@@ -23,7 +23,7 @@ _EXCERPT = "<!-- an excerpt -->"
 
 def blocks(document: Path, language: str) -> list[str]:
     """The blocks of a language that are examples."""
-    found = re.findall(r"([^\n]*)\n```(\w+)\n(.*?)^```$", document.read_text(), re.M | re.S)
+    found = re.findall(r"^(.*)\n```(\w+)\n((?:.*\n)*?)```$", document.read_text(), re.M)
     return [text for before, name, text in found if name == language and before != _EXCERPT]
 
 

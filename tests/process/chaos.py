@@ -25,6 +25,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from millrace.platform.ports import HeldPorts
+
 PROGRAM = Path(__file__).parent / "programs" / "mnist_trainer.py"
 PS, WORKERS = 2, 3
 #: How long anything may take on a machine that is busy with other things.
@@ -106,8 +108,8 @@ class Chaos:
     def __init__(self, folder: Path, seed: int, sync: bool) -> None:
         self._random = random.Random(seed)
         self._folder = folder
-        self._addresses = free_addresses(PS + WORKERS)
-        ps, workers = self._addresses[:PS], self._addresses[PS:]
+        self._held = HeldPorts(PS + WORKERS)
+        ps, workers = self._held.addresses[:PS], self._held.addresses[PS:]
         options = ["--ps", ",".join(ps), "--workers", ",".join(workers), "--folder", str(folder)]
         if sync:
             options.append("--sync")
@@ -138,6 +140,7 @@ class Chaos:
                 with contextlib.suppress(AttributeError):
                     task.popen.kill()
                     task.popen.wait()
+            self._held.close()
 
     def _until_trained(self, since: float, spacing: int) -> None:
         """Waits until every worker trains, and the model has made some steps."""
@@ -220,8 +223,8 @@ class Chaos:
             assert worker.popen.returncode == 0, self.story(f"{worker.name} failed")
         for task in self.tasks.values():
             self._until(lambda t=task: t.popen.poll() is not None, f"{task.name} to end")
-        for address in self._addresses:
-            socket.create_server(("localhost", int(address.rpartition(":")[2]))).close()
+        for port in self._held.ports:
+            socket.create_server(("localhost", port)).close()
         result = self.tasks["worker0"].first(r"^\{", 0.0)
         assert result is not None, self.story("the chief said nothing")
         return {"last_step": last, **json.loads(result[1])}
@@ -242,15 +245,6 @@ class Chaos:
             last.append(f"== {task.name}")
             last += [f"{when:.3f} {line}" for when, line in task.lines[-25:]]
         return "\n".join([what, f"now {time.monotonic():.3f}", *map(str, self.faults), *last])
-
-
-def free_addresses(count: int) -> list[str]:
-    """Addresses that nobody has at the moment."""
-    sockets = [socket.create_server(("localhost", 0)) for _ in range(count)]
-    addresses = [f"localhost:{s.getsockname()[1]}" for s in sockets]
-    for s in sockets:
-        s.close()
-    return addresses
 
 
 def table(faults: list[Fault]) -> Iterator[str]:

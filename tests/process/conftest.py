@@ -6,7 +6,6 @@ import json
 import queue
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -15,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from millrace.platform.ports import HeldPorts
 from millrace.rpc.service import Connection
 
 PROGRAM = Path(__file__).parent / "programs" / "task.py"
@@ -103,13 +103,11 @@ def make_process():
 @pytest.fixture
 def start(make_process):
     """Starts tasks of a cluster with a ps and two workers: ``start("ps", 0, program)``."""
-    sockets = [socket.create_server(("localhost", 0)) for _ in range(3)]
-    hosts = [f"localhost:{s.getsockname()[1]}" for s in sockets]
-    for s in sockets:
-        s.close()
-    spec = {"ps": hosts[:1], "worker": hosts[1:]}
+    with HeldPorts(3) as held:
+        ps, *workers = held.addresses
+        spec = {"ps": [ps], "worker": workers}
 
-    def run(job, index, program, *arguments, protocol=""):
-        return make_process(job, index, spec, program, *arguments, protocol=protocol)
+        def run(job, index, program, *arguments, protocol=""):
+            return make_process(job, index, spec, program, *arguments, protocol=protocol)
 
-    return run
+        yield run

@@ -14,6 +14,7 @@ import pytest
 
 import millrace as tf
 from millrace.cli import main
+from millrace.platform.ports import HeldPorts
 
 MILLRACE = [sys.executable, "-m", "millrace"]
 
@@ -45,9 +46,9 @@ def test_a_program_on_a_busy_port_gets_tensorflows_error() -> None:
 def test_a_host_that_does_not_answer_is_named(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as holder:
-        address = f"127.0.0.1:{holder.getsockname()[1]}"
-    assert main.main([command, f"grpc://{address}"]) == 1
+    with HeldPorts(1, "127.0.0.1") as held:
+        (address,) = held.addresses
+        assert main.main([command, f"grpc://{address}"]) == 1
     said = capsys.readouterr().err
     assert said.startswith(f"millrace {command}: {address} does not answer: ")
     assert said.count("\n") == 1

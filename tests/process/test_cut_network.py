@@ -14,6 +14,8 @@ import threading
 
 import pytest
 
+from millrace.platform.ports import HeldPorts
+
 PS = "/job:ps/replica:0/task:0"
 
 
@@ -51,10 +53,8 @@ class Proxy:
         self._whole = threading.Event()
         self._whole.set()
         self._listener = socket.create_server(("localhost", 0))
-        free = [socket.create_server(("localhost", 0)) for _ in range(2)]
-        self.ps, self.worker = (f"localhost:{s.getsockname()[1]}" for s in free)
-        for each in free:
-            each.close()
+        self._held = HeldPorts(2)
+        self.ps, self.worker = self._held.addresses
         self.ps_as_seen = f"localhost:{self._listener.getsockname()[1]}"
         self.within = ()
         self.protocol = "grpc"  # The fast plane would go by another port.
@@ -91,6 +91,7 @@ class Proxy:
     def close(self) -> None:
         self.mend()
         self._listener.close()
+        self._held.close()
 
 
 @pytest.fixture(params=["namespace", "proxy"])

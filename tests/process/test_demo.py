@@ -31,7 +31,7 @@ def test_the_demo_learns_mnist_and_says_what_to_do_next(tmp_path: Path) -> None:
         pass
     os.close(terminal)
     text = shown.decode()
-    assert demo.wait(60) == 0, text
+    assert demo.wait(120) == 0, text
     accuracy = re.search(r"test accuracy (0\.\d+) after 4000 steps, (\d+) s in all", text)
     assert accuracy is not None
     assert float(accuracy[1]) > 0.97
@@ -59,11 +59,15 @@ def test_an_interrupted_demo_ends_everything_and_shows_no_traceback(tmp_path: Pa
     )
     log = tmp_path / "millrace-demo/logs/worker-0.log"
     deadline = time.monotonic() + 120
-    while not log.exists() or "step " not in log.read_text():
-        assert time.monotonic() < deadline and demo.poll() is None
-        time.sleep(0.1)
-    os.killpg(demo.pid, signal.SIGINT)  # as a terminal does
-    _, said = demo.communicate(timeout=60)
+    try:
+        while not log.exists() or "step " not in log.read_text():
+            assert time.monotonic() < deadline and demo.poll() is None
+            time.sleep(0.1)
+        os.killpg(demo.pid, signal.SIGINT)  # as a terminal does
+        _, said = demo.communicate(timeout=120)
+    finally:
+        if demo.poll() is None:
+            os.killpg(demo.pid, signal.SIGKILL)
     assert demo.returncode == 130
     assert said == ""
     assert not [p for p in Path("/proc").glob("[0-9]*") if str(tmp_path) in _command_of(p)]
@@ -79,7 +83,7 @@ def _command_of(process: Path) -> str:
 def test_nonsense_is_told_in_a_sentence() -> None:
     for given in ("--steps=0", "--steps=many", "--speed=11"):
         done = subprocess.run(
-            [sys.executable, str(DEMO), given], capture_output=True, text=True, timeout=60
+            [sys.executable, str(DEMO), given], capture_output=True, text=True, timeout=120
         )
         assert done.returncode == 2
         assert done.stderr.splitlines()[-1].startswith("demo.py: error: ")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,25 +15,19 @@ from typing import Any
 import pytest
 
 import millrace as tf
+from millrace.platform.ports import HeldPorts
 
 PROGRAM = Path(__file__).parent / "programs" / "elected_trainer.py"
-SECONDS = 90.0
+SECONDS = 180.0
 CHIEF = re.compile(r"This task is the chief now, for term (\d+)")
-
-
-def free_addresses(count: int) -> list[str]:
-    sockets = [socket.create_server(("localhost", 0)) for _ in range(count)]
-    addresses = [f"localhost:{s.getsockname()[1]}" for s in sockets]
-    for s in sockets:
-        s.close()
-    return addresses
 
 
 class Job:
     """One ps and some workers, each a process with a log."""
 
     def __init__(self, folder: Path, workers: int, elect: str, *options: str) -> None:
-        ps, *others = free_addresses(1 + workers)
+        self._held = HeldPorts(1 + workers)
+        ps, *others = self._held.addresses
         self.model = folder / "model"
         self._folder = folder
         self._options = [
@@ -108,6 +101,7 @@ class Job:
         for process in self.processes.values():
             process.kill()
             process.wait()
+        self._held.close()
 
 
 @pytest.fixture
@@ -126,7 +120,7 @@ def start_job(tmp_path: Path) -> Iterator[Callable[..., Job]]:
 def test_when_the_chief_is_killed_another_worker_goes_on_and_he_returns_as_a_worker(
     start_job: Callable[..., Job],
 ) -> None:
-    job = start_job(2, "builtin?lease=2.5")
+    job = start_job(2, "builtin?lease=5")
     job.start("ps", 0)
     for task in range(2):
         job.start("worker", task)
@@ -163,7 +157,7 @@ def test_a_chief_that_was_stopped_in_a_commit_cannot_finish_it(
         lambda: next((name for name in names if "stops itself" in job.said(name)), None),
         "no chief stopped itself",
     )
-    before = job.step()
+    term, before = max(job.terms(old)), job.step()
     job.wait_for(lambda: job.step() > before + 20, "the new chief wrote no checkpoints")
     job.signal(old, signal.SIGCONT)
     job.wait_for(
@@ -174,13 +168,13 @@ def test_a_chief_that_was_stopped_in_a_commit_cannot_finish_it(
     assert job.step() >= 300
     assert not list(job.model.glob("*.pending"))
     (new,) = {*names} - {old}
-    assert job.terms(new)[0] > job.terms(old)[0]
+    assert max(job.terms(new)) > term
 
 
 def test_rounds_of_synchronous_training_are_closed_by_the_new_chief(
     start_job: Callable[..., Job],
 ) -> None:
-    job = start_job(2, "builtin?lease=2.5", "--sync", "--steps=100", "--elect")
+    job = start_job(2, "builtin?lease=5", "--sync", "--steps=100", "--elect")
     job.start("ps", 0)
     for task in range(2):
         job.start("worker", task)
@@ -196,7 +190,7 @@ def test_rounds_of_synchronous_training_are_closed_by_the_new_chief(
 def test_a_supervisor_goes_on_with_checkpoints_when_the_chief_dies(
     start_job: Callable[..., Job],
 ) -> None:
-    job = start_job(2, "builtin?lease=2.5", "--supervisor")
+    job = start_job(2, "builtin?lease=5", "--supervisor")
     job.start("ps", 0)
     for task in range(2):
         job.start("worker", task)

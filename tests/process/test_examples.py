@@ -57,9 +57,9 @@ def test_a_job_can_be_measured_while_it_trains(tmp_path: Path) -> None:
         try:
             # The first checkpoint may be from before the first step.
             evaluate = ["run", str(EXAMPLES / "evaluate.py"), "--train_dir=train", "--count=2"]
-            told = run(tmp_path, *evaluate)
+            told = run(tmp_path, *evaluate, "--timeout=240")
             assert job.poll() is None
         finally:
             job.send_signal(signal.SIGINT)
-            job.wait(60)
+            job.wait(120)
     assert "test accuracy 0.9" in told.splitlines()[-1], told

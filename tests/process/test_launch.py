@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -53,8 +54,11 @@ def main(_):
         FLAGS.train_steps = 10 ** 9
     hooks = [tf.train.StopAtStepHook(last_step=FLAGS.train_steps)]
     folder = "model" if kills else None
+    # Without it, a worker that is late would wait for one that has ended.
+    config = tf.ConfigProto(device_filters=["/job:ps", "/job:worker/task:%d" % FLAGS.task_index])
     with tf.train.MonitoredTrainingSession(server.target, FLAGS.task_index == 0, folder,
-                                           hooks=hooks, save_checkpoint_steps=10) as session:
+                                           hooks=hooks, save_checkpoint_steps=10,
+                                           config=config) as session:
         print("session is open")
         while not session.should_stop():
             session.run(train)
@@ -120,6 +124,35 @@ def test_a_task_that_fails_is_restarted_if_that_is_allowed(tmp_path: Path) -> No
     assert last["tasks"]["worker-1"]["restarts"] == 1
 
 
+def test_a_job_waits_for_its_only_worker_also_when_that_is_restarted(tmp_path: Path) -> None:
+    (tmp_path / "trainer.py").write_text(
+        "import os, sys, time\n"
+        "if not os.path.exists('tried'):\n"
+        "    open('tried', 'w').close()\n"
+        "    sys.exit(3)\n"
+        "while not os.path.exists('go'):\n"
+        "    time.sleep(0.01)\n"
+    )
+    launch = [sys.executable, "-m", "millrace", "launch", "--json", "--ps", "0", "--workers", "1"]
+    launch += ["--max-restarts", "1", "--logs", "logs", "--cluster-via", "flags", "trainer.py"]
+    with subprocess.Popen(launch, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as job:
+        assert job.stdout is not None
+        said = (json.loads(line)["tasks"]["worker-0"] for line in job.stdout)
+        states = {(task["state"], task["restarts"]) for task in _until_restarted(said)}
+        (tmp_path / "go").touch()
+        states |= {(task["state"], task["restarts"]) for task in said}
+        assert job.wait(120) == 0
+    assert {("running", 1), ("done", 1)} <= states
+    assert not states & {("stopping", 1), ("stopped", 1)}
+
+
+def _until_restarted(said: Iterator[dict[str, object]]) -> Iterator[dict[str, object]]:
+    for task in said:
+        yield task
+        if task["restarts"]:
+            return
+
+
 def test_a_job_survives_a_ps_that_is_killed_without_anybodys_help(tmp_path: Path) -> None:
     done = launch(
         tmp_path,
@@ -156,7 +189,7 @@ def test_nothing_outlives_the_launcher(tmp_path: Path, number: int, code: int) -
         assert time.monotonic() < deadline
         time.sleep(0.1)
     job.send_signal(number)
-    output, _ = job.communicate(timeout=60)
+    output, _ = job.communicate(timeout=120)
     assert job.returncode == code, output
     while processes_in(tmp_path) and time.monotonic() < deadline:
         assert number == signal.SIGKILL

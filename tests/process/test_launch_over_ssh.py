@@ -40,8 +40,9 @@ def main(_):
         step = tf.train.get_or_create_global_step()
         train = tf.assign_add(step, 1)
     hooks = [tf.train.StopAtStepHook(last_step=FLAGS.train_steps)]
+    config = tf.ConfigProto(device_filters=["/job:ps", "/job:worker/task:%d" % FLAGS.task_index])
     with tf.train.MonitoredTrainingSession(server.target, FLAGS.task_index == 0,
-                                           hooks=hooks) as session:
+                                           hooks=hooks, config=config) as session:
         print("session is open")
         while not session.should_stop():
             session.run(train)

@@ -42,7 +42,7 @@ def test_a_task_ends_on_ctrl_c_while_it_serves_and_while_a_step_waits(start):
     for process in (worker, ps):
         process.popen.send_signal(signal.SIGINT)
         process.hears("^interrupted")
-        assert process.popen.wait(10) == 0
+        assert process.popen.wait(SECONDS) == 0
 
 
 def test_a_program_that_ends_without_stopping_its_server_ends(tmp_path):

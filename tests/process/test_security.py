@@ -26,7 +26,10 @@ with tf.device(tf.train.replica_device_setter(cluster=tf.train.ClusterSpec(place
     loss = tf.reduce_sum(tf.square(weight - 1.0))
     train = tf.train.GradientDescentOptimizer(0.1).minimize(loss, global_step=step)
 hooks = [tf.train.StopAtStepHook(last_step=40)]
-with tf.train.MonitoredTrainingSession(server.target, index == 0, hooks=hooks) as session:
+config = tf.ConfigProto(device_filters=["/job:ps", "/job:worker/task:%d" % index])
+with tf.train.MonitoredTrainingSession(
+    server.target, index == 0, hooks=hooks, config=config
+) as session:
     while not session.should_stop():
         last, _ = session.run([loss, train])
 print("loss", last)

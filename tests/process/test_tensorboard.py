@@ -45,7 +45,7 @@ def job(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     )
     yield process
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
+    process.communicate(timeout=120)
     assert process.returncode == 130
 
 

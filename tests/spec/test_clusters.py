@@ -3,12 +3,13 @@
 Addresses are free ports of this machine; everything else is the seeds'.
 """
 
-import socket
+import contextlib
 
 import numpy as np
 import pytest
 
 import millrace as tf
+from millrace.platform.ports import HeldPorts
 
 
 @pytest.fixture(autouse=True)
@@ -26,12 +27,11 @@ def servers():
         server.stop()
 
 
-def addresses(count):
-    sockets = [socket.create_server(("localhost", 0)) for _ in range(count)]
-    found = [f"localhost:{s.getsockname()[1]}" for s in sockets]
-    for s in sockets:
-        s.close()
-    return found
+@pytest.fixture
+def addresses():
+    """Gives addresses of this machine that nobody else is given while the test runs."""
+    with contextlib.ExitStack() as held:
+        yield lambda count: held.enter_context(HeldPorts(count)).addresses
 
 
 def test_hello_distributed_tensorflow(servers):
@@ -44,7 +44,7 @@ def test_hello_distributed_tensorflow(servers):
     sess.close()
 
 
-def test_two_local_servers(servers):
+def test_two_local_servers(servers, addresses):
     """Seed 000, "Create a cluster": ``{"local": [two addresses]}``, a server for each task."""
     hosts = addresses(2)
     # In task 0:
@@ -62,7 +62,7 @@ def test_two_local_servers(servers):
             assert sess.run(y) == 42.0
 
 
-def test_every_task_has_a_master_and_a_worker(servers):
+def test_every_task_has_a_master_and_a_worker(servers, addresses):
     """Seeds 000 and 004: a server has a master that creates sessions and a worker that executes."""
     hosts = addresses(2)
     cluster = tf.train.ClusterSpec({"ps": hosts[:1], "worker": hosts[1:]})
@@ -77,7 +77,7 @@ def test_every_task_has_a_master_and_a_worker(servers):
             assert sess.run(parts) == [2.0, 2.0]
 
 
-def test_weights_on_two_ps_tasks_and_the_layers_on_a_worker(servers):
+def test_weights_on_two_ps_tasks_and_the_layers_on_a_worker(servers, addresses):
     """Seed 000, "Specifying distributed devices in your model" (and seed 004): worker task 7."""
     hosts = addresses(3)
     cluster = tf.train.ClusterSpec({"ps": hosts[:2], "worker": {7: hosts[2]}})
@@ -108,7 +108,7 @@ def test_weights_on_two_ps_tasks_and_the_layers_on_a_worker(servers):
     assert held == [2, 2, 0]
 
 
-def test_a_model_whose_parts_are_on_three_tasks(servers):
+def test_a_model_whose_parts_are_on_three_tasks(servers, addresses):
     """Seed 004, model parallelism: parts of the model are computed on different devices."""
     hosts = addresses(3)
     cluster = tf.train.ClusterSpec({"worker": hosts})
@@ -135,7 +135,7 @@ def test_a_model_whose_parts_are_on_three_tasks(servers):
     assert [len(s.worker.status()["variables"]) for s in servers] == [1, 1, 1]
 
 
-def test_clients_of_two_workers_see_each_others_updates(servers):
+def test_clients_of_two_workers_see_each_others_updates(servers, addresses):
     """Seed 003, between-graph replication: variables of the same name are shared on the ps."""
     hosts = addresses(3)
     cluster = tf.train.ClusterSpec({"ps": hosts[:1], "worker": hosts[1:]})

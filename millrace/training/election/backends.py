@@ -7,6 +7,7 @@ from typing import Any
 
 from millrace.training.election.builtin import BuiltinRegister
 from millrace.training.election.etcd import EtcdRegister
+from millrace.training.election.etcd_access import EtcdAccess
 from millrace.training.election.register import Address, Register
 
 
@@ -18,12 +19,15 @@ def open_register(address: Address, master: str) -> Register:
       master: The session's target, whose cluster keeps a built-in lease.
 
     Raises:
+      ValueError: The keys to etcd cannot be used.
       ImportError: The back end needs a package that is not installed; says which.
     """
     if address.scheme == "builtin":
         return BuiltinRegister(master, address.path)
-    if address.scheme == "etcd":
-        return EtcdRegister(address.hosts, address.path)
+    if address.scheme in ("etcd", "etcds"):
+        hosts = address.hosts.split(",")
+        access = EtcdAccess.from_environment(address.scheme == "etcds", hosts)
+        return EtcdRegister(address.hosts, address.path, access)
     try:
         # By name: kazoo is installed only where it is used.
         back_end: Any = importlib.import_module("millrace.training.election.zookeeper")

@@ -10,10 +10,13 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import ssl
 from typing import Any
 
 from millrace.core import errors
 from millrace.protocol.election import Reading, Record
+from millrace.training.election import etcd_access
+from millrace.training.election.etcd_access import EtcdAccess
 from millrace.training.election.register import CALL_SECONDS
 
 #: The revision of a key that does not exist.
@@ -26,11 +29,15 @@ class EtcdRegister:
     Args:
       hosts: ``host:port``, several with commas.
       path: The key.
+      access: The keys to its door.
     """
 
-    def __init__(self, hosts: str, path: str) -> None:
+    def __init__(self, hosts: str, path: str, access: EtcdAccess) -> None:
         self._hosts = hosts.split(",")
         self._key = _text(path.encode())
+        self._access = access
+        #: What etcd gave for the user's password; empty before, and without a user.
+        self._token = ""
 
     def read(self) -> Reading:
         """What it holds."""
@@ -51,31 +58,80 @@ class EtcdRegister:
         """Asks the first server that can be reached; it stays the first."""
         reason: Exception | None = None
         for _ in range(len(self._hosts)):
-            connection = http.client.HTTPConnection(self._hosts[0], timeout=CALL_SECONDS)
             try:
-                connection.request("POST", f"/v3/kv/{method}", json.dumps(question))
-                answer = connection.getresponse()
-                content = answer.read()
-                if answer.status == http.HTTPStatus.OK:
-                    return json.loads(content)
-                if answer.status < http.HTTPStatus.INTERNAL_SERVER_ERROR:
-                    raise errors.FailedPreconditionError(
-                        None,
-                        None,
-                        f"etcd at {self._hosts[0]} answered {answer.status}: "
-                        f"{content[:200].decode(errors='replace')}",
-                    )
-                reason = ValueError(f"{answer.status}: {content[:200].decode(errors='replace')}")
+                return self._ask(method, question)
             except (OSError, http.client.HTTPException, ValueError) as error:
+                if isinstance(error, ssl.SSLError) and _will_not_pass(error):
+                    raise errors.UnauthenticatedError(
+                        None,
+                        None,
+                        f"etcd at {self._hosts[0]} and this task do not accept each other's TLS "
+                        f"({error}): check {etcd_access.CA} and {etcd_access.CERTIFICATE}.",
+                    ) from None
                 reason = error
-            finally:
-                connection.close()
             self._hosts.append(self._hosts.pop(0))
         raise errors.UnavailableError(
             None,
             None,
             f"etcd at {','.join(self._hosts)} cannot be reached ({type(reason).__name__}: "
-            f"{reason}): check that it runs, and that this is the port for clients.",
+            f"{reason}): check that it runs, that this is its port for clients, that the address "
+            "begins with etcds:// just where it has TLS, and that "
+            f"{etcd_access.CERTIFICATE} is set if it asks for certificates.",
+        )
+
+    def _ask(self, method: str, question: dict[str, Any]) -> Any:
+        """Asks the first server, as the user if there is one."""
+        if self._access.user and not self._token:
+            self._authenticate()
+        status, content = self._call(f"kv/{method}", question)
+        if status == http.HTTPStatus.UNAUTHORIZED and self._token:
+            # Tokens last for minutes, and no longer than the server's process.
+            self._authenticate()
+            status, content = self._call(f"kv/{method}", question)
+        return self._checked(status, content)
+
+    def _authenticate(self) -> None:
+        self._token = ""
+        who = {"name": self._access.user, "password": self._access.password}
+        status, content = self._call("auth/authenticate", who)
+        if status in (http.HTTPStatus.BAD_REQUEST, http.HTTPStatus.UNAUTHORIZED):
+            raise errors.UnauthenticatedError(
+                None,
+                None,
+                f"etcd at {self._hosts[0]} does not know user {self._access.user!r} with this "
+                f"password ({etcd_access.USER}, {etcd_access.PASSWORD_FILE}): {_message(content)}",
+            )
+        self._token = str(self._checked(status, content)["token"])
+
+    def _call(self, method: str, question: dict[str, Any]) -> tuple[int, bytes]:
+        """One call of the first server; the status of its answer, and the answer."""
+        host, context = self._hosts[0], self._access.context
+        connection: http.client.HTTPConnection
+        if context is None:
+            connection = http.client.HTTPConnection(host, timeout=CALL_SECONDS)
+        else:
+            connection = http.client.HTTPSConnection(host, timeout=CALL_SECONDS, context=context)
+        headers = {"Authorization": self._token} if self._token else {}
+        try:
+            connection.request("POST", f"/v3/{method}", json.dumps(question), headers)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        finally:
+            connection.close()
+
+    def _checked(self, status: int, content: bytes) -> Any:
+        """What a server answered.
+
+        Raises:
+          FailedPreconditionError: It refused.
+          ValueError: It has a fault of its own.
+        """
+        if status == http.HTTPStatus.OK:
+            return json.loads(content)
+        if status >= http.HTTPStatus.INTERNAL_SERVER_ERROR:
+            raise ValueError(f"{status}: {_message(content)}")
+        raise errors.FailedPreconditionError(
+            None, None, f"etcd at {self._hosts[0]} answered {status}: {_message(content)}"
         )
 
     def close(self) -> None:
@@ -84,3 +140,13 @@ class EtcdRegister:
 
 def _text(content: bytes) -> str:
     return base64.b64encode(content).decode()
+
+
+def _message(content: bytes) -> str:
+    return content[:200].decode(errors="replace").strip()
+
+
+def _will_not_pass(error: ssl.SSLError) -> bool:
+    """Whether an error of TLS is about who the sides are, not about the connection."""
+    reason = str(getattr(error, "reason", "") or "")
+    return isinstance(error, ssl.SSLCertVerificationError) or "CERT" in reason

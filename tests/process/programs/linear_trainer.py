@@ -59,8 +59,10 @@ with tf.device(setter):
 random = np.random.RandomState(options.task)
 truth = np.array([[1.0], [-2.0], [0.5], [3.0]])
 taken, value, seen = 0, None, None
+# Without it, a worker that is late would wait for one that has ended.
+config = tf.ConfigProto(device_filters=["/job:ps", f"/job:worker/task:{options.task}"])
 with tf.train.MonitoredTrainingSession(
-    master=server.target, is_chief=is_chief, hooks=hooks
+    master=server.target, is_chief=is_chief, hooks=hooks, config=config
 ) as session:
     while not session.should_stop():
         if taken == options.batches:

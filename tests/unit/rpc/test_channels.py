@@ -24,7 +24,7 @@ from millrace.rpc.service import CachedThreads, Connection, RpcServer
 from millrace.rpc.socket_channel import SocketChannel
 from millrace.rpc.tls_socket import TlsSocket
 
-SECONDS = 20.0
+SECONDS = 60.0
 
 
 class Recorder:

@@ -118,10 +118,11 @@ def test_after_many_values_that_decide_shapes_new_ones_are_not_compiled(
 ) -> None:
     monkeypatch.setattr(compiled_stage, "MAX_TRACES", 3)
     n = tf.placeholder(tf.int32, [1])
-    plan = runner.plan([tf.fill(n, 2.0)], feeds=[n])
+    x = tf.placeholder(tf.float32, [])
+    plan = runner.plan([tf.fill(n, x)], feeds=[n, x])
 
     def calls(length: int) -> int:
-        (result,) = runner.run(plan, np.array([length], np.int32))
+        (result,) = runner.run(plan, np.array([length], np.int32), np.float32(2))
         assert result.tolist() == [2.0] * length
         return runner.xla_calls
 
