@@ -42,6 +42,7 @@ class Part:
       results: Positions, among the whole program's results, of this program's.
       targets: The same for targets.
       sends_to: The tasks that it sends something to.
+      last_key: The key of what it sends to `home` with the message that it is over, if it does.
     """
 
     def __init__(self, task: str) -> None:
@@ -51,6 +52,7 @@ class Part:
         self.results: list[int] = []
         self.targets: list[int] = []
         self.sends_to: list[str] = []
+        self.last_key: int | None = None
 
 
 def partition(
@@ -91,7 +93,8 @@ class _Message:
 
 class _Partitioner:
     def __init__(self, program: Program, task_of: TaskOf, home: str, ends_at_home: bool) -> None:
-        detach_constants(program, but_waiting=frames.has_control_flow(program))
+        self._has_control_flow = frames.has_control_flow(program)
+        detach_constants(program, but_waiting=self._has_control_flow)
         self._program = program
         self._home = home
         self._ends_at_home = ends_at_home
@@ -124,6 +127,10 @@ class _Partitioner:
                 sender.sends_to.append(message.to)
             receiver.program.nodes.append(message.receive)
             receiver.program.targets.append(message.receive)
+        if not self._has_control_flow and not self._ends_at_home:
+            for message in dict.fromkeys(self._messages.values()):
+                if message.to == self._home and message.send is not None:
+                    _send_with_the_end(parts[message.source], message.send)
         for task, send in self._loop_sends:
             parts[task].program.targets.append(send)
             to = send.attrs["to"].decode()
@@ -135,7 +142,7 @@ class _Partitioner:
 
     def _cut(self) -> None:
         program = self._program
-        if frames.has_control_flow(program):
+        if self._has_control_flow:
             self._settle_loops()
             order = frames.order(program)
             guards = frames.Guards(order)
@@ -361,7 +368,7 @@ class _Partitioner:
         message.send = Node(
             self._unique(f"send_{key}"),
             SEND,
-            {"T": types, "to": to.encode(), "key": key},
+            {"T": types, "to": to.encode(), "key": key, "last": False},
             list(message.edges),
             list(message.controls),
             device=source,
@@ -454,6 +461,29 @@ class _Partitioner:
     def _task_of_made(self, node: Node) -> str:
         """Where a result comes from; arguments, constants and receives are at home."""
         return self._task.get(node, self._home)
+
+
+def _send_with_the_end(part: Part, send: Node) -> None:
+    """Lets a message to `home` go with the one that says that the part is over, if it is soon.
+
+    Only when all that may take long, or wait, comes before it: else `home` might wait for the end
+    of a part that waits for `home`.
+    """
+    before: set[Node] = set()
+    pending = [send]
+    while pending:
+        for source in pending.pop().predecessors():
+            if source not in before:
+                before.add(source)
+                pending.append(source)
+    others = (
+        node
+        for node in part.program.nodes
+        if node.definition is not SEND and (bodies_of(node) or not node.definition.is_pure)
+    )
+    if part.last_key is None and before.issuperset(others):
+        part.last_key = send.attrs["key"]
+        send.attrs["last"] = True
 
 
 def _may_wait(node: Node) -> bool:

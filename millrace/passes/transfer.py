@@ -16,7 +16,10 @@ from millrace.graph.signature import parse
 
 
 def _send(tensors: list[Any], *, ctx: Any, node: Any) -> tuple[()]:
-    ctx.exchange.send(node.attrs["to"].decode(), node.attrs["key"], tensors)
+    if node.attrs["last"]:
+        ctx.exchange.send_last(tensors)
+    else:
+        ctx.exchange.send(node.attrs["to"].decode(), node.attrs["key"], tensors)
     return ()
 
 
@@ -24,9 +27,13 @@ def _receive(*, ctx: Any, node: Any) -> Any:
     return ctx.exchange.receive(node.attrs["source"].decode(), node.attrs["key"])
 
 
-#: Sends values to the task ``to``.
+#: Sends values to the task ``to``. The ``last`` ones, after which a part only has to say that it is
+#: over, go with the message that says so.
 SEND = registry.OpDefinition(
-    parse("_SendTensors(tensors: [T]) where T: list(type) >= 0; to: string; key: int"),
+    parse(
+        "_SendTensors(tensors: [T]) where T: list(type) >= 0; to: string; key: int; "
+        "last: bool = false"
+    ),
     shape_rule=lambda c: None,
     kernel=_send,
     kind="host",

@@ -25,6 +25,7 @@ class SendStage:
         self.outputs: list[Edge] = []
         self.inputs = [edge for edge in dict.fromkeys(node.inputs) if not is_variable_edge(edge)]
         self._to, self._key = node.attrs["to"].decode(), node.attrs["key"]
+        self._is_last = node.attrs["last"]
         places = {edge: i for i, edge in enumerate(self.inputs)}
         named = dict.fromkeys(_variable(edge) for edge in node.inputs)
         self._variables = [variable for variable in named if variable is not None]
@@ -55,7 +56,10 @@ class SendStage:
                 _on_host(inputs[place]) if is_input else held[place]
                 for is_input, place in self._sources
             ]
-            step.exchange.send(self._to, self._key, tensors)
+            if self._is_last:
+                step.exchange.send_last(tensors)
+            else:
+                step.exchange.send(self._to, self._key, tensors)
         except Exception as error:
             raise op_error(self.node, error) from None
         return []

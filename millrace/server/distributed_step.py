@@ -66,6 +66,9 @@ class Gathering:
         self.channels: list[Channel] = []
         #: Reads what the tasks send, for the thread that waits for it; None when others do.
         self.listener: Listener | None = None
+        #: Of tasks whose last message to this one is their answer: how many results come before
+        #: what it brings, and its key.
+        self.last: dict[str, tuple[int, int]] = {}
         #: Called with the first error.
         self.on_error: Callable[[errors.OpError], None] = lambda error: None
 

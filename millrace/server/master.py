@@ -209,7 +209,11 @@ class Master:
         error = None
         if message.key:
             error = gathering.explained(address, message.key, message.text)
+        last = gathering.last.get(address) if error is None else None
         gathering.answer(address, message, error)
+        if last is not None:
+            count, key = last
+            self.worker.mailbox.deliver(message.step, key, message.tensors[count:], address)
 
     def needed(self) -> set[str]:
         """The addresses of the tasks that steps wait for."""
@@ -587,6 +591,9 @@ class MasterSession:
             self._worker.mailbox.end(number, error)
 
         gathering.on_error = on_error
+        for remote in prepared.remote:
+            if remote.part.last_key is not None:
+                gathering.last[remote.address] = len(remote.part.results), remote.part.last_key
         flags = TRACE if step.events is not None else 0
         for remote in prepared.remote:
             tensors = [values[i] for i in remote.part.arguments]

@@ -364,7 +364,8 @@ class Server:
                 answer = Message(Kind.DONE, message.step, error.error_code, text)
             else:
                 try:
-                    answer = Message(Kind.DONE, message.step, tensors=_fetched(results))
+                    last = [] if step is None else step.exchange.last
+                    answer = Message(Kind.DONE, message.step, tensors=[*_fetched(results), *last])
                 except errors.OpError as failure:
                     answer = Message(
                         Kind.DONE, message.step, failure.error_code, failure.message.encode()

@@ -104,7 +104,7 @@ class RegisteredGraph:
 class _Exchange:
     """How a part's sends and receives reach the other tasks."""
 
-    __slots__ = ("_graph", "_number", "_session", "_worker", "cancellation")
+    __slots__ = ("_graph", "_number", "_session", "_worker", "cancellation", "last")
 
     def __init__(
         self, worker: Worker, graph: RegisteredGraph, number: int, cancellation: Cancellation
@@ -114,6 +114,12 @@ class _Exchange:
         self._graph = graph
         self._session = graph.session
         self._number = number
+        #: What goes to the master with the message that the part is over.
+        self.last: list[Any] = []
+
+    def send_last(self, tensors: list[Any]) -> None:
+        """Sends values to the master's task when the part is over."""
+        self.last = tensors
 
     def send(self, to: str, key: int, tensors: list[Any], tag: bytes = b"") -> None:
         """Sends values; the tag tells which iteration of a loop they are of."""
