@@ -179,6 +179,7 @@ from millrace.ops.elementwise import *
 from millrace.ops.fake_quant import *
 from millrace.ops.fourier import *
 from millrace.ops.frames import *
+from millrace.ops.function_call import *
 from millrace.ops.functional import *
 from millrace.ops.gradients import *
 from millrace.ops.initializers import *
@@ -186,6 +187,7 @@ from millrace.ops.io import *
 from millrace.ops.linear_algebra import *
 from millrace.ops.logging_ops import *
 from millrace.ops.lookup import *
+from millrace.ops.loops import *
 from millrace.ops.matrix_factorization import *
 from millrace.ops.numeric import *
 from millrace.ops.parsing import *

@@ -1,15 +1,13 @@
 """`tf.image`: operations on images."""
 
 from millrace.ops.array_blocks import extract_image_patches
-from millrace.ops.image_boxes import (
-    crop_and_resize,
-    draw_bounding_boxes,
+from millrace.ops.box_suppression import (
     non_max_suppression,
     non_max_suppression_overlaps,
     non_max_suppression_padded,
     non_max_suppression_with_scores,
-    sample_distorted_bounding_box,
 )
+from millrace.ops.image_boxes import draw_bounding_boxes, sample_distorted_bounding_box
 from millrace.ops.image_codec import (
     adjust_jpeg_quality,
     decode_and_crop_jpeg,
@@ -46,6 +44,7 @@ from millrace.ops.image_color import (
     yuv_to_rgb,
 )
 from millrace.ops.image_color import per_image_standardization as per_image_whitening
+from millrace.ops.image_crops import crop_and_resize
 from millrace.ops.image_geometry import (
     central_crop,
     crop_to_bounding_box,

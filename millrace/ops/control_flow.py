@@ -1,29 +1,26 @@
-"""Conditionals and loops as functional ops, and the small tools of ordering.
+"""Conditionals as functional ops, and the small tools of ordering.
 
-`cond` builds an If, `while_loop` a While, whose branches and bodies are functions of their
-own. A pure one becomes `lax.cond`, `lax.scan` or `lax.while_loop` inside the XLA program
-around it; one with state is run by the host, branch by branch and iteration by iteration.
+`cond` builds an If and `case` a chain of them, whose branches are functions of their own
+(`millrace.ops.traced_function`). A pure one becomes `lax.cond` inside the XLA program around it;
+of one with state the host runs the branch that is taken. Loops are in `millrace.ops.loops`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from millrace.core import dtypes, nest
-from millrace.core.tensor_shape import TensorShape, as_shape
+from millrace.core.tensor_shape import TensorShape
 from millrace.graph.convert import convert_to_tensor
 from millrace.graph.defaults import (
     colocate_with,
     control_dependencies,
     device,
-    get_default_graph,
     name_scope,
 )
 from millrace.graph.define import op
-from millrace.graph.function import FuncGraph, Function, add_function, unique_function_name
+from millrace.graph.function import FuncGraph
 from millrace.graph.operation import Operation
 from millrace.graph.registry import JAX_GRADIENT, NO_GRADIENT
 from millrace.graph.shape_inference import ShapeContext, none
@@ -33,13 +30,12 @@ from millrace.ops import (
     array,
     assertion,
     cast,
-    comparison,
     hoisted_reads,
     loop_lowering,
     reduction,
 )
-from millrace.ops.structures import Leaves
-from millrace.ops.xla import jax, jnp
+from millrace.ops.traced_function import TracedFunction, outer_controls, share_captures, traced
+from millrace.ops.xla import jnp
 
 __all__ = [
     "case",
@@ -48,7 +44,6 @@ __all__ = [
     "no_op",
     "switch_case",
     "tuple",
-    "while_loop",
     "with_dependencies",
 ]
 
@@ -151,70 +146,6 @@ def tuple(tensors: Any, name: str | None = None, control_inputs: Any = None) -> 
         return result
 
 
-# -- Functions ---------------------------------------------------------------------------
-
-
-def _branch(kind: str, call: Callable[[], Any]) -> _Branch:
-    """Builds a function from what `call` does, capturing what it uses of the graph around."""
-    outer = get_default_graph()
-    graph = FuncGraph(unique_function_name(outer, kind), outer)
-    # The name is taken now, so that functions built inside get others.
-    root = graph.root
-    root._functions[graph.name] = None
-    with graph.as_default():
-        structure = call()
-        leaves = Leaves(structure)
-    return _Branch(graph, structure, leaves)
-
-
-class _Branch:
-    """A function being built: its graph, and what its Python code returned."""
-
-    def __init__(self, graph: FuncGraph, structure: Any, leaves: Leaves) -> None:
-        self.graph = graph
-        self.structure = structure
-        self.leaves = leaves
-        # What is returned as it was found outside is captured like any other use.
-        leaves.tensors = [graph.capture(tensor) for tensor in leaves.tensors]
-        for operation in leaves.operations:
-            if operation.graph is not graph:
-                graph.outer_controls.append(operation)
-        leaves.operations = [o for o in leaves.operations if o.graph is graph]
-
-    def finish(self) -> Function:
-        """The function; what it captures must be complete."""
-        function = Function(self.graph, self.leaves.tensors, self.leaves.operations)
-        add_function(self.graph, function)
-        return function
-
-
-def _share_captures(graphs: Sequence[FuncGraph]) -> list[Tensor]:
-    """Makes functions take the same captured tensors in the same order, and returns them."""
-    wanted: dict[Tensor, None] = {}
-    for graph in graphs:
-        wanted.update(dict.fromkeys(graph.captures))
-    for graph in graphs:
-        first = len(graph.arguments) - len(graph.captures)
-        for tensor in wanted:
-            graph.capture(tensor)
-        graph.captures = {tensor: graph.captures[tensor] for tensor in wanted}
-        graph.arguments[first:] = list(graph.captures.values())
-    return list(wanted)
-
-
-def _outer_controls(graphs: Sequence[FuncGraph]) -> list[Operation]:
-    """Operations around the functions that something inside must run after."""
-    outer = graphs[0].outer
-    found: dict[Operation, None] = {}
-    for graph in graphs:
-        for operation in graph.outer_controls:
-            if operation.graph is outer:
-                found[operation] = None
-            elif isinstance(outer, FuncGraph):
-                outer.outer_controls.append(operation)
-    return list(found)
-
-
 # -- Conditionals ------------------------------------------------------------------------
 
 
@@ -298,14 +229,14 @@ def cond(
         raise TypeError("'pred' must not be a Python bool.")
     with name_scope(name, "cond", [pred]) as scope:
         pred = convert_to_tensor(pred, name="pred")
-        branches = [_branch("cond_true", true_fn), _branch("cond_false", false_fn)]
+        branches = [traced("cond_true", true_fn), traced("cond_false", false_fn)]
         _check_same_outputs(branches)
         if isinstance(branches[0].graph.outer, FuncGraph):
             # Not elsewhere: a branch that is not taken may read a variable without a value.
             hoisted_reads.take_out(branches)
-        captures = _share_captures([b.graph for b in branches])
+        captures = share_captures([b.graph for b in branches])
         functions = [b.finish() for b in branches]
-        with control_dependencies(_outer_controls([b.graph for b in branches])):
+        with control_dependencies(outer_controls([b.graph for b in branches])):
             node = If.operation(
                 pred,
                 captures,
@@ -320,7 +251,7 @@ def cond(
     return result
 
 
-def _check_same_outputs(branches: list[_Branch]) -> None:
+def _check_same_outputs(branches: list[TracedFunction]) -> None:
     first = branches[0]
     for other in branches[1:]:
         try:
@@ -343,63 +274,6 @@ def _check_same_outputs(branches: list[_Branch]) -> None:
                     f"Outputs of true_fn and false_fn must have the same type: "
                     f"{x.dtype.base_dtype.name}, {y.dtype.base_dtype.name}"
                 )
-
-
-def _call_kernel(args: list[Any], *, f: Any, rng: Any, invoke: Any, check: Any) -> list[Any]:
-    outputs, ok = invoke(f, args, rng)
-    check(ok, invoke.complaint())
-    return list(outputs)
-
-
-def _call_shapes(c: ShapeContext) -> list[TensorShape]:
-    function = c.attr("f")
-    if not isinstance(function, Function):
-        return [TensorShape(None)] * c.output_count
-    return [tensor.shape for tensor in function.outputs]
-
-
-_CALL = (
-    "(args: [Tin]) -> output: [Tout] where f: func; Tin: list(type) >= 0; Tout: list(type) >= 0; "
-    'config: string = ""; config_proto: string = ""; executor_type: string = ""'
-)
-#: A call. Wherever a step is planned, it is replaced by what the function contains.
-PartitionedCall = op(f"PartitionedCall{_CALL}", shape=_call_shapes, gradient=JAX_GRADIENT)(
-    _call_kernel
-)
-StatefulPartitionedCall = op(
-    f"StatefulPartitionedCall{_CALL}", shape=_call_shapes, gradient=JAX_GRADIENT, stateful=True
-)(_call_kernel)
-
-
-def _symbolic_gradient_shapes(c: ShapeContext) -> list[TensorShape]:
-    return [c.shape(i) for i in range(c.output_count)]
-
-
-@op(
-    "SymbolicGradient(input: [Tin]) -> output: [Tout] where Tin: list(type) >= 1; "
-    "Tout: list(type) >= 1; f: func",
-    shape=_symbolic_gradient_shapes,
-    gradient=NO_GRADIENT,
-)
-def SymbolicGradient(
-    input: list[Any], *, f: Any, Tout: list[Any], rng: Any, invoke: Any, check: Any
-) -> list[Any]:
-    """The gradients of a function's arguments, given those of its results."""
-    args, grads = input[: len(Tout)], input[len(Tout) :]
-    wrt = [i for i, dtype in enumerate(Tout) if dtype.is_floating or dtype.is_complex]
-
-    def forward(*chosen: Any) -> Any:
-        values = list(args)
-        for i, value in zip(wrt, chosen, strict=True):
-            values[i] = value
-        outputs, ok = invoke(f, values, rng)
-        return [jnp.asarray(output) for output in outputs], jnp.asarray(ok)
-
-    vjp: Any = jax.vjp(forward, *(jnp.asarray(args[i]) for i in wrt), has_aux=True)
-    _, pull_back, ok = vjp
-    check(ok, invoke.complaint())
-    found = dict(zip(wrt, pull_back([jnp.asarray(grad) for grad in grads]), strict=True))
-    return [found.get(i, jnp.zeros_like(arg)) for i, arg in enumerate(args)]
 
 
 def _case_shapes(c: ShapeContext) -> list[TensorShape]:
@@ -456,11 +330,11 @@ def switch_case(
         functions.append(default)
     with name_scope(name, "switch_case", [branch_index]) as scope:
         branch_index = convert_to_tensor(branch_index, dtypes.int32, name="branch_index")
-        branches = [_branch(f"switch_case_branch{i}", f) for i, f in enumerate(functions)]
+        branches = [traced(f"switch_case_branch{i}", f) for i, f in enumerate(functions)]
         _check_same_outputs(branches)
-        captures = _share_captures([b.graph for b in branches])
+        captures = share_captures([b.graph for b in branches])
         made = [b.finish() for b in branches]
-        with control_dependencies(_outer_controls([b.graph for b in branches])):
+        with control_dependencies(outer_controls([b.graph for b in branches])):
             node = Case.operation(
                 branch_index,
                 captures,
@@ -550,263 +424,3 @@ def _case_assertions(pairs: list[Any], default: Any, exclusive: bool) -> list[An
                 )
             )
     return found
-
-
-# -- Loops -------------------------------------------------------------------------------
-
-
-def _while_shapes(c: ShapeContext) -> list[TensorShape]:
-    if c.attrs.get("output_shapes"):
-        return list(c.attr("output_shapes"))
-    return [t.shape for t in c.inputs]
-
-
-def _while_kernel(
-    input: list[Any], *, cond: Any, body: Any, node: Any, rng: Any, invoke: Any, check: Any
-) -> list[Any]:
-    outputs, ok = loop_lowering.loop(cond, body, input, rng, invoke)
-    check(ok, invoke.complaint())
-    return outputs
-
-
-_WHILE = (
-    "(input: [T]) -> output: [T] where T: list(type); cond: func; body: func; "
-    "output_shapes: list(shape) = []; parallel_iterations: int = 10"
-)
-While = op(f"While{_WHILE}", shape=_while_shapes, gradient=JAX_GRADIENT, stateful=True)(
-    _while_kernel
-)
-StatelessWhile = op(f"StatelessWhile{_WHILE}", shape=_while_shapes, gradient=JAX_GRADIENT)(
-    _while_kernel
-)
-
-
-def while_loop(
-    cond: Callable[..., Any],
-    body: Callable[..., Any],
-    loop_vars: Any,
-    shape_invariants: Any = None,
-    parallel_iterations: int = 10,
-    back_prop: bool = True,
-    swap_memory: bool = False,
-    name: str | None = None,
-    maximum_iterations: Any = None,
-    return_same_structure: bool = False,
-) -> Any:
-    """Repeats `body` while `cond` holds.
-
-    Args:
-      cond: From the loop variables to a scalar bool.
-      body: From the loop variables to their next values, in the same structure.
-      loop_vars: Initial values: tensors, SparseTensors, TensorArrays, or structures.
-      shape_invariants: Less specific shapes, for variables whose shape changes.
-      parallel_iterations: Accepted; iterations run one after the other.
-      back_prop: Whether the loop can be differentiated.
-      swap_memory: Accepted; has no effect.
-      name: Name of the operation.
-      maximum_iterations: An upper bound for the number of iterations.
-      return_same_structure: Whether a single loop variable stays in its list.
-    """
-    if not callable(cond):
-        raise TypeError("cond must be callable.")
-    if not callable(body):
-        raise TypeError("body must be callable.")
-    if parallel_iterations < 1:
-        raise TypeError("parallel_iterations must be a positive integer.")
-    if not loop_vars and not isinstance(loop_vars, Tensor):
-        raise ValueError("'loop_vars' must be provided: there is no loop variable.")
-    variables = loop_vars if isinstance(loop_vars, list | _Tuple) else [loop_vars]
-    with name_scope(name, "while", []) as scope:
-        if maximum_iterations is not None:
-            return _bounded_loop(
-                cond,
-                body,
-                variables,
-                shape_invariants,
-                maximum_iterations,
-                back_prop,
-                scope,
-                return_same_structure,
-            )
-        loop = _Loop(cond, body, variables, shape_invariants)
-        result = loop.build(back_prop, scope)
-    if not return_same_structure and len(nest.flatten(variables)) == 1:
-        return nest.flatten(result)[0]
-    return result
-
-
-def _bounded_loop(
-    cond: Any,
-    body: Any,
-    variables: Any,
-    invariants: Any,
-    limit: Any,
-    back_prop: bool,
-    scope: str,
-    keep_list: bool,
-) -> Any:
-    limit = convert_to_tensor(limit, name="maximum_iterations")
-    if limit.shape.ndims not in (None, 0):
-        raise ValueError(f"maximum_iterations must be a scalar, saw shape: {limit.shape}")
-    counter = convert_to_tensor(0, limit.dtype.base_dtype, name="iteration_counter")
-    original = variables
-
-    def bounded_cond(i: Any, values: Any) -> Any:
-        holds = cond(*values)
-        return comparison.logical_and(i < limit, holds)
-
-    def bounded_body(i: Any, values: Any) -> Any:
-        result = body(*values)
-        if len(original) == 1 and not (isinstance(result, list | _Tuple) and len(result) == 1):
-            result = [result]
-        packed = list(result) if isinstance(result, list | _Tuple) else [result]
-        return i + 1, nest.pack_sequence_as(original, nest.flatten(packed))
-
-    if invariants is not None:
-        invariants = [TensorShape([]), invariants]
-    loop = _Loop(bounded_cond, bounded_body, [counter, original], invariants)
-    result = loop.build(back_prop, scope)[1]
-    if not keep_list and len(nest.flatten(original)) == 1:
-        return nest.flatten(result)[0]
-    return result
-
-
-class _Loop:
-    """A while loop under construction."""
-
-    def __init__(self, cond: Any, body: Any, variables: Any, invariants: Any) -> None:
-        self._cond = cond
-        self._body = body
-        self._variables = variables
-        self._initial = Leaves(variables)
-        self._shapes, self._vary = self._invariant_shapes(invariants)
-
-    def _invariant_shapes(self, invariants: Any) -> Any:
-        tensors = self._initial.tensors
-        if invariants is None:
-            return [t.shape for t in tensors], False
-        flat = nest_shapes(invariants)
-        if len(flat) != len(self._initial.kinds):
-            raise ValueError(
-                f"shape_invariants has {len(flat)} shapes for {len(self._initial.kinds)} loop "
-                "variables"
-            )
-        shapes: list[TensorShape] = []
-        vary = False
-        for kind, shape in zip(self._initial.kinds, flat, strict=True):
-            parts = kind.invariant_shapes(shape)
-            shapes.extend(parts)
-        for tensor, shape in zip(tensors, shapes, strict=True):
-            if not _is_less_specific(tensor.shape, shape):
-                raise ValueError(
-                    f"The shape invariant specified for {tensor.name} is not compatible with the "
-                    f"initial shape of the loop variable. It enters the loop with shape "
-                    f"{tensor.shape}, but the specified shape invariant is {shape}."
-                )
-            vary = vary or shape.sizes != tensor.shape.sizes
-        return shapes, vary
-
-    def build(self, back_prop: bool, scope: str) -> Any:
-        """Makes the node and returns the results in the structure of the loop variables."""
-        outer = get_default_graph()
-        tensors = self._initial.tensors
-        condition = self._trace("while_cond", self._cond)
-        if len(condition.leaves.tensors) != 1:
-            raise TypeError("cond must return a single boolean scalar")
-        pred = condition.leaves.tensors[0]
-        if pred.dtype.base_dtype != dtypes.bool:
-            raise TypeError(f"The condition of a loop must be a bool, not {pred.dtype.name}")
-        body = self._trace("while_body", self._call_body)
-        self._check_body(body)
-        hoisted_reads.take_out([condition, body])
-        captures = _share_captures([condition.graph, body.graph])
-        body.leaves.tensors.extend(body.graph.captures.values())
-        functions = [condition.finish(), body.finish()]
-        keywords: dict[str, Any] = {"_shapes_vary": True} if self._vary else {}
-        with control_dependencies(_outer_controls([condition.graph, body.graph])):
-            node = While.operation(
-                [*tensors, *captures],
-                cond=functions[0],
-                body=functions[1],
-                output_shapes=[*self._shapes, *(t.shape for t in captures)],
-                name=scope,
-                **keywords,
-            )
-        outputs = node.outputs[: len(tensors)]
-        if not back_prop:
-            outputs = [array.stop_gradient(t) for t in outputs]
-        assert outer is node.graph
-        return self._initial.rebuild(node, outputs)
-
-    def _trace(self, kind: str, call: Callable[..., Any]) -> _Branch:
-        outer = get_default_graph()
-        graph = FuncGraph(unique_function_name(outer, kind), outer)
-        graph.root._functions[graph.name] = None
-        with graph.as_default():
-            arguments = []
-            for tensor, shape in zip(self._initial.tensors, self._shapes, strict=True):
-                inner = graph.add_argument(
-                    tensor.dtype.base_dtype, shape, tensor.op.name.split("/")[-1]
-                )
-                inner.handle_data = tensor.handle_data
-                arguments.append(inner)
-            values = self._initial.rebuild(None, arguments)
-            structure = call(*values)
-            leaves = Leaves(structure)
-        return _Branch(graph, structure, leaves)
-
-    def _call_body(self, *values: Any) -> Any:
-        result = self._body(*values)
-        if isinstance(result, list | _Tuple) and not hasattr(result, "_fields"):
-            single = len(self._variables) == 1 and len(result) != 1
-            packed = [result] if single else list(result)
-        else:
-            packed = [result]
-        return packed
-
-    def _check_body(self, body: _Branch) -> None:
-        wanted, found = self._initial, body.leaves
-        if len(wanted.tensors) != len(found.tensors):
-            raise ValueError(
-                "The number of elements in the structure of the body's result differs from "
-                f"loop_vars: {len(found.tensors)} and {len(wanted.tensors)}. "
-                f"loop_vars: {self._variables}, body returned: {body.structure}"
-            )
-        for before, shape, after in zip(wanted.tensors, self._shapes, found.tensors, strict=True):
-            if before.dtype.base_dtype != after.dtype.base_dtype:
-                raise TypeError(
-                    f"Loop variable {before.name} enters the loop with type "
-                    f"{before.dtype.base_dtype.name}, but has type {after.dtype.base_dtype.name} "
-                    "after one iteration."
-                )
-            if not _is_less_specific(after.shape, shape):
-                raise ValueError(
-                    f"Input tensor '{before.name}' enters the loop with shape {shape}, but has "
-                    f"shape {after.shape} after one iteration. To allow the shape to vary across "
-                    "iterations, use the `shape_invariants` argument of tf.while_loop to specify "
-                    "a less-specific shape."
-                )
-
-
-def nest_shapes(invariants: Any) -> list[Any]:
-    """The shapes in a structure of shapes (TensorShapes and lists of sizes are leaves)."""
-    if isinstance(invariants, TensorShape) or invariants is None:
-        return [invariants]
-    if (
-        isinstance(invariants, list | _Tuple)
-        and all(isinstance(d, int | np.integer) or d is None for d in invariants)
-        and invariants
-    ):
-        return [as_shape(invariants)]
-    if isinstance(invariants, dict):
-        return [s for key in sorted(invariants) for s in nest_shapes(invariants[key])]
-    return [s for item in invariants for s in nest_shapes(item)]
-
-
-def _is_less_specific(shape: TensorShape, invariant: TensorShape) -> bool:
-    """Whether every value of `shape` fits into `invariant`."""
-    if invariant.sizes is None:
-        return True
-    if shape.sizes is None or len(shape.sizes) != len(invariant.sizes):
-        return False
-    return all(i is None or i == s for s, i in zip(shape.sizes, invariant.sizes, strict=True))

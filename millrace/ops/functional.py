@@ -12,7 +12,7 @@ from millrace.graph.defaults import name_scope
 from millrace.graph.slices import SparseTensor
 from millrace.graph.tensor import Tensor
 from millrace.ops import array
-from millrace.ops.control_flow import while_loop
+from millrace.ops.loops import while_loop
 from millrace.ops.tensor_array import TensorArray
 
 __all__ = ["foldl", "foldr", "map_fn", "scan"]

@@ -10,7 +10,7 @@ from millrace.graph.convert import convert_to_tensor, register_tensor_conversion
 from millrace.graph.defaults import get_default_graph
 from millrace.graph.gradient_walk import AggregationMethod
 from millrace.graph.slices import IndexedSlices
-from millrace.ops import array, array_fill, control_flow, segment, tensor_array
+from millrace.ops import array, array_fill, loops, segment, tensor_array
 from millrace.ops import vector_jacobian as _generic_gradient  # noqa: F401 - registers itself
 
 __all__ = ["AggregationMethod", "UnconnectedGradients", "gradients", "hessians"]
@@ -101,7 +101,7 @@ def hessians(
             return i + 1, rows.write(i, gradients(flat[i], x, **options)[0])
 
         rows = tensor_array.TensorArray(dtype=x.dtype.base_dtype, size=count)
-        _, rows = control_flow.while_loop(
+        _, rows = loops.while_loop(
             lambda i, _, count=count: i < count, row, [convert_to_tensor(0), rows]
         )
         shape = array.shape(x)

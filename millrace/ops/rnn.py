@@ -22,7 +22,7 @@ from millrace.ops import (
     reduction,
     variable_scope,
 )
-from millrace.ops.control_flow import while_loop
+from millrace.ops.loops import while_loop
 from millrace.ops.rnn_cells import zeros_for
 from millrace.ops.tensor_array import TensorArray
 

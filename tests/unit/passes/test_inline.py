@@ -11,8 +11,8 @@ import pytest
 import millrace as tf
 from millrace.core.tensor_shape import TensorShape
 from millrace.graph.function import FuncGraph, Function, add_function
-from millrace.ops import control_flow
 from millrace.ops import frames as v1
+from millrace.ops import function_call
 from millrace.passes.prune import prune
 
 
@@ -30,7 +30,7 @@ def function(name: str, build: Callable[..., Any], *types: Any) -> Function:
 
 def call(made: Function, *args: Any) -> list[Any]:
     types = [t.dtype.base_dtype for t in made.outputs]
-    return control_flow.StatefulPartitionedCall.operation(list(args), f=made, Tout=types).outputs
+    return function_call.StatefulPartitionedCall.operation(list(args), f=made, Tout=types).outputs
 
 
 def test_a_call_becomes_the_nodes_of_the_function() -> None:
