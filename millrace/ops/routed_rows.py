@@ -62,19 +62,59 @@ def RouteRows(
     places = np.empty(data.shape, np.int32)
     parts = []
     start = 0
+    found = _distinct(data, partitions, num_partitions) if merge else None
     for i in range(num_partitions):
-        here = np.flatnonzero(partitions == i)
-        own = data[here]
-        where = np.arange(len(own))
-        if merge:
-            own, where = np.unique(own, return_inverse=True)
+        if found is not None:
+            own, here, where = found[i]
+        else:
+            here = np.flatnonzero(partitions == i)
+            own, where = data[here], np.arange(len(here))
+            if merge:
+                own, where = np.unique(own, return_inverse=True)
         length = lengths[i] = padded_length(len(own), lengths[i])
         part = np.full(length, none)
         part[: len(own)] = own
-        places[here] = start + where
+        places[here] = where + np.int32(start)
         start += length
         parts.append(part)
     return parts, places
+
+
+def _distinct(data: Any, partitions: Any, count: int) -> list[tuple[Any, Any, Any]] | None:
+    """For each part its distinct elements, where elements of it are, and which each is.
+
+    One sort of numbers that hold all of it: part, element and place. None if they would not fit.
+    """
+    if not data.size:
+        return None
+    least = int(data.min())
+    size = int(data.max()) - least + 1
+    bits = int(data.size).bit_length()
+    if (size * count) << bits >= 1 << 63:
+        return None
+    keys = partitions.astype(np.int64)
+    keys *= size
+    keys += data
+    keys -= least
+    keys <<= bits
+    keys |= np.arange(data.size)
+    keys.sort()
+    where = keys & ((1 << bits) - 1)
+    keys >>= bits
+    is_first = np.empty(keys.shape, bool)
+    is_first[0] = True
+    np.not_equal(keys[1:], keys[:-1], out=is_first[1:])
+    number = np.cumsum(is_first, dtype=np.int32)
+    own = keys[is_first]
+    borders = np.arange(count + 1) * size
+    ends, own_ends = np.searchsorted(keys, borders), np.searchsorted(own, borders)
+    result = []
+    for i in range(count):
+        elements = slice(ends[i], ends[i + 1])
+        values = own[own_ends[i] : own_ends[i + 1]] + (least - i * size)
+        numbers = number[elements] - np.int32(own_ends[i] + 1)
+        result.append((values.astype(data.dtype), where[elements], numbers))
+    return result
 
 
 @op(
