@@ -13,10 +13,9 @@ and its lock held. Whatever is out of the ordinary is left to the compiled stage
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import threading
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,6 +32,8 @@ from millrace.runtime.resources import ResourceStore, VariableSlot
 MIN_TABLE_BYTES = 1 << 20
 #: For so many numbers of rows memory is kept.
 _MAX_LENGTHS = 8
+#: So many arrays' memory is known without asking.
+_MAX_KNOWN = 32
 _TAKES = ("_MaskedTake", "_MaskedResourceTake", "Gather", "GatherV2", "ResourceGather")
 
 
@@ -93,60 +94,78 @@ def _is_on_cpu() -> bool:
     return bool(jax.default_backend() == "cpu")
 
 
+class _Slots(NamedTuple):
+    """The storage of a stage's tables, as long as the store is the same."""
+
+    resources: ResourceStore
+    generation: int
+    tables: list[VariableSlot]
+    #: In the order in which every stage takes locks.
+    locked: list[VariableSlot]
+
+
 class _RowStage:
     """What both kinds have in common; `_compiled` does the same in the ordinary way."""
 
     blocking = False
 
-    def __init__(self, node: Node, outputs: list[Edge], name: str) -> None:
+    def __init__(self, node: Node, outputs: list[Edge], name: str, count: int) -> None:
         self.node = node
         self.nodes = [node]
         self._compiled = CompiledStage([node], outputs, name)
         self.inputs = self._compiled.inputs
         self.outputs = outputs
-        self._places = {edge: i for i, edge in enumerate(self.inputs)}
-        self._slots: tuple[ResourceStore, int, list[VariableSlot]] | None = None
+        tables = map(variable_of, node.inputs[:count])
+        self._tables = [table for table in tables if table is not None]
+        places = {edge: i for i, edge in enumerate(self.inputs)}
+        #: Of each input that is no table: its place among `inputs`, or None and its value.
+        self._given: list[tuple[int | None, Any]] = [
+            (places.get(edge), edge.node.attrs.get("value")) for edge in node.inputs[count:]
+        ]
+        self._slots: _Slots | None = None
+        self._memory = _Memory()
 
     @property
     def name(self) -> str:
         """The node's name."""
         return self.node.name
 
-    def _value(self, position: int, inputs: list[Any]) -> Any:
-        """The value of an input that is no variable."""
-        edge = self.node.inputs[position]
-        place = self._places.get(edge)
-        return edge.node.attrs["value"] if place is None else inputs[place]
+    def _values(self, inputs: list[Any]) -> list[Any]:
+        """The values of all inputs that are no tables."""
+        return [known if place is None else inputs[place] for place, known in self._given]
 
-    def _slots_of(self, variables: list[Node], resources: ResourceStore) -> list[VariableSlot]:
+    def _slots_in(self, resources: ResourceStore) -> _Slots:
         found = self._slots
-        if found is None or found[0] is not resources or found[1] != resources.generation:
-            slots = [resources.variable(*variable_key(v)) for v in variables]
-            found = self._slots = resources, resources.generation, slots
-        return found[2]
+        if (
+            found is None
+            or found.resources is not resources
+            or found.generation != resources.generation
+        ):
+            tables = [resources.variable(*variable_key(v)) for v in self._tables]
+            locked = [slot for _, slot in sorted({slot.serial: slot for slot in tables}.items())]
+            found = self._slots = _Slots(resources, resources.generation, tables, locked)
+        return found
 
 
 class TakeStage(_RowStage):
     """Takes rows of a table."""
 
     def __init__(self, node: Node, outputs: list[Edge], name: str) -> None:
-        super().__init__(node, outputs, name)
-        table = variable_of(node.inputs[0])
-        assert table is not None
-        self._tables = [table]
+        super().__init__(node, outputs, name, 1)
         self._padded = node.type.startswith("_Masked")
 
     def run(self, inputs: list[Any], step: Any) -> list[Any]:
         """The rows; any rows where an index is padding."""
-        indices = np.asarray(self._value(1, inputs))
-        (slot,) = self._slots_of(self._tables, step.resources)
+        indices = np.asarray(self._values(inputs)[0])
+        (slot,) = self._slots_in(step.resources).tables
         with slot.lock:
             value = slot.value  # Held here: its memory must not go when a container is cleared.
             if self.outputs and value is not None:
-                count = _count_rows(indices, value.shape[0], self._padded)
+                shape = value.shape
+                count = _count_rows(indices, shape[0], self._padded)
                 if count is not None:
-                    table = _memory(value)
-                    rows = np.empty((*indices.shape, *table.shape[1:]), table.dtype)
+                    table = self._memory.of(value, shape)
+                    rows = np.empty((*indices.shape, *shape[1:]), table.dtype)
                     # Bounds are checked; with any other mode, NumPy makes a copy first.
                     table.take(indices[:count], axis=0, out=rows[:count], mode="clip")
                     return [rows]
@@ -157,10 +176,8 @@ class UpdateStage(_RowStage):
     """Updates rows of a table and of its slots; no row is named twice."""
 
     def __init__(self, node: Node, outputs: list[Edge], name: str) -> None:
-        super().__init__(node, outputs, name)
         self._update = ROW_UPDATES[node.type]
-        tables = map(variable_of, node.inputs[: self._update.variables])
-        self._tables = [table for table in tables if table is not None]
+        super().__init__(node, outputs, name, self._update.variables)
         self._padded = bool(node.attrs.get("_padded"))
         self._program = jax.jit(self._new_rows, donate_argnums=(0, 1))
         #: By their number: memory for rows of each table, used while `_lock` is held.
@@ -172,55 +189,61 @@ class UpdateStage(_RowStage):
 
     def run(self, inputs: list[Any], step: Any) -> list[Any]:
         """Updates the rows."""
-        update, node = self._update, self.node
-        given = [self._value(i, inputs) for i in range(update.variables, len(node.inputs))]
+        update = self._update
+        given = self._values(inputs)
         indices = np.asarray(given[update.indices - update.variables])
         gradient = given[update.gradient - update.variables]
         given[update.indices - update.variables] = None
-        slots = self._slots_of(self._tables, step.resources)
-        with contextlib.ExitStack() as locks:
-            locks.enter_context(self._lock)
-            for _, slot in sorted({slot.serial: slot for slot in slots}.items()):
-                locks.enter_context(slot.lock)
-            count = self._count(slots, gradient.shape, indices)
-            if count is not None:
-                self._update_rows(slots, indices[:count], len(indices), given)
-                step.xla_calls += 1
-                return []
+        slots = self._slots_in(step.resources)
+        with self._lock:
+            for slot in slots.locked:
+                slot.lock.acquire()
+            try:
+                if self._update_rows(slots, indices, gradient.shape, given):
+                    step.xla_calls += 1
+                    return []
+            finally:
+                for slot in reversed(slots.locked):
+                    slot.lock.release()
         return self._compiled.run(inputs, step)
 
-    def _count(
-        self, slots: list[VariableSlot], gradient: tuple[int, ...], indices: Any
-    ) -> int | None:
-        """How many rows are named; None if they cannot be updated here."""
-        values = [slot.value for slot in slots]
-        if not all(isinstance(value, jax.Array) for value in values) or indices.ndim != 1:
-            return None
-        shape = values[0].shape
-        if any(value.shape != shape for value in values) or len(set(slots)) < len(slots):
-            return None
-        if gradient not in ((), (len(indices), *shape[1:])):
-            return None
-        return _count_rows(indices, shape[0], self._padded)
-
     def _update_rows(
-        self, slots: list[VariableSlot], places: Any, length: int, given: list[Any]
-    ) -> None:
-        tables = [slot.value for slot in slots]
+        self, slots: _Slots, indices: Any, gradient: tuple[int, ...], given: list[Any]
+    ) -> bool:
+        """Updates the rows, or nothing; returns whether it could."""
+        tables = [slot.value for slot in slots.tables]
+        if (
+            not all(isinstance(table, jax.Array) for table in tables)
+            or indices.ndim != 1
+            or len(slots.locked) < len(tables)
+        ):
+            return False
+        shape, length = tables[0].shape, len(indices)
+        if any(table.shape != shape for table in tables[1:]):
+            return False
+        one, all_rows = shape[1:], (length, *shape[1:])
+        if gradient not in ((), all_rows):
+            return False
+        count = _count_rows(indices, shape[0], self._padded)
+        if count is None:
+            return False
+        places = indices[:count]
         rows = self._rows.pop(length, None)
         if rows is None:
             if len(self._rows) >= _MAX_LENGTHS:
                 self._rows.clear()
-            rows = [jnp.zeros((length, *table.shape[1:]), table.dtype) for table in tables]
+            rows = [jnp.zeros((length, *one), table.dtype) for table in tables]
+        memory = self._memory
         for table, part in zip(tables, rows, strict=True):
-            own = _memory(part)[: len(places)]
-            _memory(table).take(places, axis=0, out=own, mode="clip")
+            own = memory.of(part, all_rows)[:count]
+            memory.of(table, shape).take(places, axis=0, out=own, mode="clip")
         tables, rows = self._program(tables, rows, given)
-        jax.block_until_ready((tables, rows))  # type: ignore[no-untyped-call]
-        for slot, table, part in zip(slots, tables, rows, strict=True):
-            _memory(table)[places] = _memory(part)[: len(places)]
+        for slot, table, part in zip(slots.tables, tables, rows, strict=True):
+            new = memory.of(part, all_rows)[:count]
+            memory.of(table, shape)[places] = new
             slot.value = table
         self._rows[length] = rows
+        return True
 
 
 def _count_rows(indices: Any, rows: int, padded: bool) -> int | None:
@@ -237,11 +260,23 @@ def _count_rows(indices: Any, rows: int, padded: bool) -> int | None:
     return count
 
 
-def _memory(value: Any) -> Any:
-    """The memory of an array on this machine's processor, for whoever may write there."""
-    if isinstance(value, np.ndarray):
-        return value
-    value.block_until_ready()
-    size = value.nbytes
-    block = (ctypes.c_char * size).from_address(value.unsafe_buffer_pointer())
-    return np.frombuffer(block, value.dtype).reshape(value.shape)
+class _Memory:
+    """The memory of arrays on this machine's processor, for whoever may write there."""
+
+    def __init__(self) -> None:
+        #: By address; what is kept of an array that is gone is not used before another is there.
+        self._known: dict[int, Any] = {}
+
+    def of(self, value: Any, shape: tuple[int, ...]) -> Any:
+        """The memory of an array of that shape, once it has its value."""
+        if isinstance(value, np.ndarray):
+            return value
+        value.block_until_ready()
+        address = value.unsafe_buffer_pointer()
+        found = self._known.get(address)
+        if found is None or found.shape != shape or found.dtype != value.dtype:
+            if len(self._known) >= _MAX_KNOWN:
+                self._known.clear()
+            block = (ctypes.c_char * value.nbytes).from_address(address)
+            found = self._known[address] = np.frombuffer(block, value.dtype).reshape(shape)
+        return found
