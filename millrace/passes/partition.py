@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from millrace.core import dtypes, errors
+from millrace.core.tensor_shape import TensorShape
 from millrace.graph import registry
 from millrace.passes import frames, schedule
 from millrace.passes.constants import detach_constants
@@ -388,6 +389,7 @@ class _Partitioner:
                     b"" if guards is None else guard_texts.get(edge) or guards.text(edge)
                     for edge in message.edges
                 ],
+                "shapes": [_static_shape(edge) for edge in message.edges],
             },
             device=to,
             order=-1,
@@ -509,3 +511,11 @@ def _holds_state(node: Node) -> bool:
         or schedule.writes_state(node)
         or any(edge.dtype._is_ref_dtype or edge.dtype.name == "resource" for edge in node.inputs)
     ) and not node.type.startswith(("TensorArray", "Stack"))
+
+
+def _static_shape(edge: Edge) -> TensorShape:
+    """What the graph says of a value's shape."""
+    source = edge.node.source
+    if source is None or edge.index >= len(source.outputs):
+        return TensorShape(None)
+    return source.outputs[edge.index].shape

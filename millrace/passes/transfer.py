@@ -42,11 +42,12 @@ SEND = registry.OpDefinition(
 )
 #: Waits for values from the task ``source``. Receives of one ``group`` arrive at one point of the
 #: step; ``level`` says how many transfers lie before. ``names`` are the tensors' names where they
-#: were made, ``guards`` the branches that they are made in.
+#: were made, ``guards`` the branches that they are made in, ``shapes`` what is known of theirs.
 RECEIVE = registry.OpDefinition(
     parse(
         "_ReceiveTensors() -> tensors: [T] where T: list(type) >= 0; source: string; key: int; "
-        "group: string; level: int; names: list(string); guards: list(string)"
+        "group: string; level: int; names: list(string); guards: list(string); "
+        "shapes: list(shape) = []"
     ),
     shape_rule=lambda c: None,
     kernel=_receive,

@@ -12,6 +12,7 @@ runs, one that only counts and sorts out (`bookkeeping`), such as whether variab
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -33,7 +34,8 @@ from millrace.passes.function_body import (
 )
 from millrace.passes.node import Edge, Node, is_variable_edge, names_variable, variable_of
 from millrace.passes.schedule import SHAPE_QUERIES, static_positions
-from millrace.runtime import bookkeeping, foregone, guarded_writes, memory
+from millrace.platform import logging
+from millrace.runtime import bookkeeping, compile_ahead, foregone, guarded_writes, memory
 from millrace.runtime.kernel_call import (
     Services,
     StoredState,
@@ -261,6 +263,8 @@ class CompiledStage:
             if not (use.read or use.written) and bookkeeping.is_bookkeeping(nodes)
             else 0
         )
+        #: Set when what another thread compiles ahead is there; None if none does.
+        self._ahead: threading.Event | None = None
         self._slots: tuple[int, _Slots] | None = None
         self._is_long = False
         #: Where the latest run has its variables; for a program that is being made.
@@ -295,6 +299,10 @@ class CompiledStage:
         if self._runs_on_host and bookkeeping.is_little(inputs):
             self._runs_on_host -= 1
             return bookkeeping.run(self.nodes, self.inputs, inputs, self.outputs, step)
+        ahead = self._ahead
+        if ahead is not None:
+            ahead.wait()
+            self._ahead = None
         program = self._programs.get(key)
         if program is None:
             program = self._programs[key] = self._make_program(key, inputs)
@@ -373,6 +381,37 @@ class CompiledStage:
         finally:
             for slot in reversed(slots.locked):
                 slot.lock.release()
+
+    def forms_ahead(self) -> tuple[list[Any], list[Any], list[Any]] | None:
+        """What the program will be called with, if it waits for other tasks and all is known."""
+        if self.is_empty or self._copies is not None or self._static or self.random_nodes:
+            return None
+        dynamic = [compile_ahead.received(self.inputs[i]) for i in self._dynamic]
+        kept = [compile_ahead.held(v) for v in self._kept]
+        donated = [compile_ahead.held(v) for v in self._donated]
+        if (
+            self._runs_on_host
+            or not dynamic
+            or any(form is None for form in (*dynamic, *kept, *donated))
+        ):
+            return None
+        return donated, kept, dynamic
+
+    def compile_ahead(self) -> None:
+        """Compiles the program that `forms_ahead` describes, if no run has done so yet."""
+        forms = self.forms_ahead()
+        if forms is None or self._programs:
+            return
+        self._ahead = done = threading.Event()
+        try:
+            program: Any = self._make_program((), [])
+            self._programs[()] = program
+            program.lower(*forms, ()).compile()
+        except Exception as error:
+            # It will come again when the stage is run, and is told then.
+            logging.debug("%s was not compiled ahead: %s", self.name, error)
+        finally:
+            done.set()
 
     def _hand_out(self, results: foregone.Results, inputs: list[Any], step: Any) -> list[Any]:
         """Stores and returns what is known without a program."""

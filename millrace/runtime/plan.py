@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -404,6 +405,20 @@ class Plan:
         #: For each result the stage that makes it, or None for arguments and constants.
         self.result_stages = [home.get(edge.node) for edge in program.results]
         self.target_stages = [home.get(node) for node in program.targets]
+
+    def compile_ahead(self) -> Callable[[], None] | None:
+        """A call that compiles what waits for other tasks, or None if nothing is known of it."""
+        stages = [
+            stage
+            for stage in self.stages
+            if isinstance(stage, CompiledStage) and stage.forms_ahead() is not None
+        ]
+
+        def compile_all() -> None:
+            for stage in stages:
+                stage.compile_ahead()
+
+        return compile_all if stages else None
 
     def new_values(self) -> list[Any]:
         """A step's value slots, with the constants in place."""

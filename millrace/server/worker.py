@@ -6,6 +6,7 @@ no thread while it waits: what it waits for goes on with it on arrival.
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import threading
 import time
@@ -326,6 +327,10 @@ class Worker:
                 raise errors.CancelledError(None, None, "Session has been closed.")
             self._graphs[graph.number] = graph
             session.graphs.add(graph.number)
+        compile_ahead = graph.plan.compile_ahead()
+        if compile_ahead is not None:
+            with contextlib.suppress(RuntimeError):  # No thread can be had: then when it is run.
+                self._threads.submit(compile_ahead)
         return graph
 
     def deregister(self, number: int) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import jax
 import numpy as np
+import pytest
 
 import millrace as tf
 
@@ -41,3 +43,61 @@ def test_until_the_first_step_each_task_compiles_one_program(make_cluster: Any) 
             assert len(compiled) == 2
     finally:
         jax.monitoring.unregister_event_duration_listener(note)
+
+
+def test_a_ps_compiles_its_update_while_the_worker_is_at_the_gradient(
+    make_cluster: Any, until: Any
+) -> None:
+    cluster = make_cluster({"ps": 1, "worker": 1})
+    with tf.device("/job:ps/task:0"):
+        weights = tf.Variable(tf.ones([30, 20]))
+    with tf.device("/job:worker/task:0"):
+        queue = tf.FIFOQueue(1, [tf.float32], [[4, 30]])
+        loss = tf.reduce_mean(tf.square(tf.matmul(queue.dequeue(), weights)))
+        x = tf.placeholder(tf.float32, [4, 30])
+        enqueue = queue.enqueue([x])
+        step = tf.train.AdagradOptimizer(0.1).minimize(loss)
+    compiled: list[str] = []
+
+    def note(event: str, _: float, **details: Any) -> None:
+        if event.endswith("/backend_compile_duration"):
+            compiled.append(details.get("fun_name", "?"))
+
+    with tf.Session(cluster.target("worker")) as sess:
+        sess.run(tf.global_variables_initializer())
+        jax.monitoring.register_event_duration_secs_listener(note)
+        try:
+            losses: list[float] = []
+            thread = threading.Thread(target=lambda: losses.append(sess.run([loss, step])[0]))
+            thread.start()
+            try:
+                until(lambda: len(compiled) == 1)  # though the worker has nothing to compute with
+            finally:
+                sess.run(enqueue, {x: np.ones([4, 30])})
+                thread.join()
+            assert losses == [900.0]
+            assert len(compiled) == 2
+            sess.run(enqueue, {x: np.ones([4, 30])})
+            assert sess.run([loss, step])[0] < 900.0
+            assert len(compiled) == 2
+        finally:
+            jax.monitoring.unregister_event_duration_listener(note)
+
+
+def test_what_cannot_be_compiled_ahead_is_told_when_it_is_run(make_cluster: Any) -> None:
+    cluster = make_cluster({"ps": 1, "worker": 1})
+    with tf.device("/job:ps/task:0"):
+        weights = tf.Variable(tf.ones([3]), validate_shape=False)
+    with tf.device("/job:worker/task:0"):
+        x = tf.placeholder(tf.float32, [2])
+        sent = tf.square(x)
+    with tf.device("/job:ps/task:0"):
+        update = tf.assign_add(weights, tf.tile(sent, [2])).op
+        grow = tf.assign(weights, tf.zeros([4]), validate_shape=False).op
+    with tf.Session(cluster.target("worker")) as sess:
+        sess.run(weights.initializer)
+        with pytest.raises(tf.errors.InvalidArgumentError, match="AssignAdd"):
+            sess.run(update, {x: [1, 2]})
+        sess.run(grow)
+        sess.run(update, {x: [1, 2]})
+        assert sess.run(weights).tolist() == [1, 4, 1, 4]
