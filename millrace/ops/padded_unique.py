@@ -7,6 +7,7 @@ table has such a row, and XLA's scatters drop what is past the end. Nobody build
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,8 @@ __all__: list[str] = []
 #: Knuth's multiplier for hashing by multiplication: 2^32 divided by the golden ratio.
 _GOLDEN = np.uint32(2654435769)
 _LEAST_LENGTH = 8
+#: From so many rows on, chance adds few to them.
+_VARYING = 256
 
 
 def padding(dtype: Any) -> Any:
@@ -200,12 +203,19 @@ def padded_length(count: int, last: int = 0) -> int:
     """How long something with `count` rows is made.
 
     There are eight lengths to each power of two. The length of the step before stays as long as
-    it is not far too long, so that numbers around a border do not lead to and fro.
+    it is not far too long, so that numbers around a border do not lead to and fro; and a new one
+    has room for what chance will add, so that the next steps need no other program.
 
     Args:
       count: The rows that there are.
       last: The length of the step before; 0 if there was none.
     """
+    length = _rounded(count)
+    if length <= last <= 2 * length:
+        return last
+    return _rounded(count + 2 * math.isqrt(count)) if count >= _VARYING else length
+
+
+def _rounded(count: int) -> int:
     step = 1 << max(count.bit_length() - 4, 3)
-    length = max(_LEAST_LENGTH, -(-count // step) * step)
-    return last if length <= last <= 2 * length else length
+    return max(_LEAST_LENGTH, -(-count // step) * step)

@@ -21,7 +21,7 @@ import numpy as np
 
 from millrace.ops.padded_unique import padding
 from millrace.ops.row_updates import ROW_UPDATES
-from millrace.ops.xla import jax, jnp
+from millrace.ops.xla import jax
 from millrace.passes.node import Edge, Node, is_variable_edge, variable_of
 from millrace.passes.transfer import RECEIVE
 from millrace.runtime.compiled_stage import CompiledStage
@@ -221,7 +221,7 @@ class UpdateStage(_RowStage):
         shape, length = tables[0].shape, len(indices)
         if any(table.shape != shape for table in tables[1:]):
             return False
-        one, all_rows = shape[1:], (length, *shape[1:])
+        all_rows = (length, *shape[1:])
         if gradient not in ((), all_rows):
             return False
         count = _count_rows(indices, shape[0], self._padded)
@@ -232,7 +232,7 @@ class UpdateStage(_RowStage):
         if rows is None:
             if len(self._rows) >= _MAX_LENGTHS:
                 self._rows.clear()
-            rows = [jnp.zeros((length, *one), table.dtype) for table in tables]
+            rows = [jax.device_put(np.zeros(all_rows, table.dtype)) for table in tables]
         memory = self._memory
         for table, part in zip(tables, rows, strict=True):
             own = memory.of(part, all_rows)[:count]

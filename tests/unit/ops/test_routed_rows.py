@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from millrace.ops.padded_unique import padding
+from millrace.ops.padded_unique import padded_length, padding
 from millrace.ops.routed_rows import RouteRows
 
 
@@ -59,3 +59,16 @@ def test_each_element_finds_itself_in_its_part(case: str, merge: bool) -> None:
 def test_a_part_that_is_not_there_is_an_error() -> None:
     with pytest.raises(ValueError, match=r"partitions\[1\] = 2 is not in \[0, 2\)"):
         route(np.arange(3), [0, 2, 1], 2)
+
+
+def test_numbers_that_chance_changes_have_one_length() -> None:
+    random = np.random.default_rng(0)
+    last = 0
+    lengths = set()
+    for _ in range(200):
+        # About 3070, which is near a border.
+        count = len(np.unique(random.integers(0, 500_000, 3080)))
+        last = padded_length(count, last)
+        assert count <= last <= 1.15 * count
+        lengths.add(last)
+    assert len(lengths) == 1
