@@ -10,9 +10,11 @@ first goes: an honest one is through in a moment.
 from __future__ import annotations
 
 import contextlib
+import secrets
 import selectors
 import socket
 import ssl
+import sys
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -24,6 +26,8 @@ from millrace.rpc.tls_socket import TlsSocket
 
 TICKET_BYTES = 32
 _RETRY_SECONDS = 0.05
+#: Names of local sockets that are no files, and go with the socket.
+_HAS_LOCAL_NAMES = sys.platform.startswith("linux")
 
 
 class _Guest:
@@ -60,7 +64,10 @@ class _Guest:
 
 
 class SocketListener:
-    """Listens at any free port of a host.
+    """Listens at any free port of a host, and at a name that only tasks of this machine can reach.
+
+    Between tasks of one machine a local socket takes half of the time that TCP takes. It has no
+    TLS, so there is none where TLS is wanted.
 
     Args:
       host: A numeric address of this machine.
@@ -83,10 +90,21 @@ class SocketListener:
         self._socket = socket.create_server((host, 0), family=family, backlog=1024)
         self._socket.setblocking(False)
         self.port: int = self._socket.getsockname()[1]
+        #: The name, if there is one.
+        self.local_name = ""
+        self._local: socket.socket | None = None
+        if context is None and _HAS_LOCAL_NAMES:
+            self.local_name = f"millrace-{secrets.token_hex(16)}"
+            self._local = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            self._local.bind("\0" + self.local_name)
+            self._local.listen(1024)
+            self._local.setblocking(False)
         self._closed = False
         self._guests: OrderedDict[Any, _Guest] = OrderedDict()
         self._selector = selectors.DefaultSelector()
-        self._selector.register(self._socket, selectors.EVENT_READ)
+        self._doors = [self._socket] if self._local is None else [self._socket, self._local]
+        for door in self._doors:
+            self._selector.register(door, selectors.EVENT_READ)
         start_thread(self._serve, "millrace accepts")
 
     @property
@@ -102,8 +120,8 @@ class SocketListener:
                 for key, _ in self._selector.select(timeout):
                     if self._closed:
                         break
-                    if key.fileobj is self._socket:
-                        self._accept()
+                    if key.fileobj in self._doors:
+                        self._accept(key.fileobj)
                     elif key.fileobj in self._guests:
                         self._attend(self._guests[key.fileobj])
                 self._send_away_late()
@@ -111,11 +129,12 @@ class SocketListener:
             for guest in list(self._guests.values()):
                 self._send_away(guest)
             self._selector.close()
-            self._socket.close()
+            for door in self._doors:
+                door.close()
 
-    def _accept(self) -> None:
+    def _accept(self, door: Any) -> None:
         try:
-            connection, _ = self._socket.accept()
+            connection, _ = door.accept()
         except (BlockingIOError, InterruptedError, ConnectionError):
             return
         except OSError:
@@ -193,13 +212,25 @@ def dial(
     ticket: bytes,
     timeout: float,
     context: ssl.SSLContext | None = None,
+    local_name: str = "",
 ) -> Any:
     """A connection on which the ticket was shown.
+
+    Args:
+      address: The host, and the port of its listener.
+      ticket: Is shown.
+      timeout: How many seconds it may take.
+      context: The TLS settings, or None.
+      local_name: The listener's name, if it may be on this machine: is tried first.
 
     Raises:
       OSError: Nobody answers there, or not as it should.
     """
-    connection = socket.create_connection(address, timeout=timeout)
+    connection = None
+    if local_name and context is None and _HAS_LOCAL_NAMES:
+        connection = _dial_locally(local_name, timeout)
+    if connection is None:
+        connection = socket.create_connection(address, timeout=timeout)
     try:
         if context is not None:
             connection = context.wrap_socket(connection, server_hostname=address[0])
@@ -210,4 +241,15 @@ def dial(
     except OSError:
         connection.close()
         raise
+    return connection
+
+
+def _dial_locally(name: str, timeout: float) -> socket.socket | None:
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.settimeout(timeout)
+    try:
+        connection.connect("\0" + name)
+    except OSError:  # It is in another network namespace: a container, or another machine.
+        connection.close()
+        return None
     return connection

@@ -179,12 +179,13 @@ class Peers:
             host = address.rpartition(":")[0].strip("[]")
             try:
                 proof, context = self._security.proof(ticket), self._security.client_context()
-                raw = dial((host, int(port)), proof, _DIAL_SECONDS, context)
+                process = shared_memory.can_share(answer.details.get("memory"))
+                name = "" if process is None else str(answer.details.get("local_name", ""))
+                raw = dial((host, int(port)), proof, _DIAL_SECONDS, context, name)
             except OSError as error:
                 raise errors.UnavailableError(
                     None, None, f"{them.task} at {host}:{port} does not answer: {error}"
                 ) from error
-            process = shared_memory.can_share(answer.details.get("memory"))
             channel = fast = SocketChannel(raw, self, them.task, them.incarnation, process)
             self._add(address, channel)
             fast.start()
@@ -236,7 +237,7 @@ class Peers:
             answer["fast_port"] = self._listener.port
             process = shared_memory.can_share(them.details.get("memory"))
             if process is not None:  # Who cannot be read is not asked to read.
-                answer.update(self._offer())
+                answer.update(self._offer(), local_name=self._listener.local_name)
         with self._lock:
             place = self._security.place_of(self._security.proof(ticket))
             self._tickets[place] = _Ticket(them.identity, process)

@@ -410,3 +410,39 @@ class TestListener:
         until(lambda: self.connections)
         for connection in [*silent, raw]:
             connection.close()
+
+
+@pytest.fixture
+def listener() -> Iterator[tuple[SocketListener, list[Any]]]:
+    let_in: list[Any] = []
+
+    def take(ticket: bytes, connection: Any) -> bool:
+        let_in.append(connection)
+        return True
+
+    made = SocketListener("127.0.0.1", take)
+    yield made, let_in
+    made.close()
+    for connection in let_in:
+        connection.close()
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_tasks_of_one_machine_meet_at_a_local_name_and_else_at_the_port(
+    listener: tuple[SocketListener, list[Any]], is_known: bool
+) -> None:
+    door, let_in = listener
+    name = door.local_name if is_known else "millrace-that-is-elsewhere"
+    with dial(("127.0.0.1", door.port), bytes(32), SECONDS, None, name) as connection:
+        deadline = time.monotonic() + SECONDS
+        while not let_in:
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
+        families = {connection.family, let_in[0].family}
+    assert families == {socket.AF_UNIX if is_known else socket.AF_INET}
+
+
+def test_there_is_no_local_name_where_tls_is_wanted() -> None:
+    door = SocketListener("127.0.0.1", lambda ticket, connection: False, tls_keys().server_context())
+    assert door.local_name == ""
+    door.close()
