@@ -12,8 +12,8 @@ import enum
 import functools
 import math
 import struct
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,6 +25,8 @@ from millrace.platform import limits
 _PREFIX = struct.Struct("<4sB?2xIIQQ")
 PREFIX_BYTES = _PREFIX.size
 _MAGIC = b"MRC1"
+#: The key, and how long the text is.
+_KEY = struct.Struct("<qI")
 _TENSOR = struct.Struct("<BBB")
 #: The segment of shared memory that holds the block: its number and its file's.
 _PLACE = struct.Struct("<II")
@@ -85,8 +87,9 @@ class Message:
         return f"<Message {self.kind.name} step={self.step} key={self.key} {len(self.tensors)}>"
 
 
-#: Puts the buffers of a block somewhere else: a segment's number and its file's, or None.
-Place = Callable[[list[Any], int], tuple[int, int] | None]
+#: Puts the arrays of a block somewhere else, given where each begins and the size of the block: a
+#: segment's number and its file's, or None.
+Place = Callable[[list[Any], Sequence[int], int], tuple[int, int] | None]
 
 
 def encode(message: Message, place: Place | None = None) -> list[Any]:
@@ -100,87 +103,102 @@ def encode(message: Message, place: Place | None = None) -> list[Any]:
       InvalidArgumentError: A tensor of the message has no value outside its process.
       ResourceExhaustedError: The message is larger than messages may be.
     """
+    text = message.text
+    if not message.tensors:
+        header = _KEY.pack(message.key, len(text)) + text
+        return [_PREFIX.pack(_MAGIC, message.kind, False, 0, len(header), 0, message.step) + header]
     tensors = [
         value if type(value) is np.ndarray or value is DEAD else np.asarray(value)
         for value in message.tensors
     ]
-    description, block, size = _lay_out(tensors)
+    description, arrays, starts, size = _lay_out(tensors)
     if size > max_block_bytes():
         raise limits.MESSAGE_BYTES.error(size, "Bytes of a message to another task")
-    text = message.text
-    parts = [struct.pack("<qI", message.key, len(text)), text, description]
-    placed = place(block, size) if place is not None else None
+    header = _KEY.pack(message.key, len(text)) + text + description
+    placed = place(arrays, starts, size) if place is not None and size else None
     if placed is not None:
-        parts.append(_PLACE.pack(*placed))
-        block = []
-    header = b"".join(parts)
+        header += _PLACE.pack(*placed)
     prefix = _PREFIX.pack(
         _MAGIC, message.kind, placed is not None, len(tensors), len(header), size, message.step
     )
-    return [prefix + header, *block]
+    if placed is not None:
+        return [prefix + header]
+    return [prefix + header, *_buffers(arrays, starts)]
 
 
-#: What the tensors of a message are, as it says it, and the gap before each, by their types and
-#: shapes: a step's messages are alike.
-_descriptions: dict[Any, tuple[bytes, list[bytes]]] = {}
+class _Layout(NamedTuple):
+    """How tensors of some types and shapes are sent.
+
+    Attributes:
+      description: What the message says of them.
+      starts: Where those that are alive begin in the block.
+      size: Of the block.
+    """
+
+    description: bytes
+    starts: list[int]
+    size: int
+
+
+#: By types and shapes: a step's messages are alike. Only of tensors without strings, whose
+#: lengths differ from message to message.
+_sent_layouts: dict[Any, _Layout] = {}
 _MAX_KNOWN = 1024
 _MAX_KNOWN_BYTES = 64 << 10
 
 
-def _lay_out(tensors: list[Any]) -> tuple[bytes, list[Any], int]:
-    """What tensors are, the buffers of their block, and its size."""
+def _lay_out(tensors: list[Any]) -> tuple[bytes, list[Any], list[int], int]:
+    """What tensors are, the arrays of their block, where these begin, and its size."""
     kinds = tuple([None if t is DEAD else (t.dtype, t.shape) for t in tensors])
-    known = _descriptions.get(kinds)
-    if known is None:
-        parts: list[bytes] = []
-        gaps: list[bytes] = []
-        has_strings = False
-        size = 0
-        data: list[Any] = [b""] * len(tensors)
-        for i, array in enumerate(tensors):
-            if array is DEAD:
-                parts.append(_TENSOR.pack(0, 0, 1))
-                gaps.append(b"")
-                continue
-            is_string = array.dtype == object
-            if is_string:
-                _check_strings(array)
-            dtype = dtypes.as_dtype(array.dtype)
-            parts.append(_TENSOR.pack(dtype.as_datatype_enum, array.ndim, 0))
-            parts.append(struct.pack(f"<{array.ndim}Q", *array.shape))
-            if dtype.name == "string":
-                has_strings = True
-                data[i] = _encode_strings(array)
-                parts.append(struct.pack("<Q", len(data[i])))
-            else:
-                data[i] = _bytes_of(array)
-            gaps.append(bytes(-size % ALIGNMENT) if len(data[i]) else b"")
-            size += len(gaps[-1]) + len(data[i])
-        known = b"".join(parts), gaps
-        if not has_strings:  # whose lengths differ from message to message
-            if len(_descriptions) >= _MAX_KNOWN:
-                _descriptions.clear()
-            _descriptions[kinds] = known
-    else:
-        data = [b"" if t is DEAD else _bytes_of(t) for t in tensors]
-    description, gaps = known
-    block: list[Any] = []
+    known = _sent_layouts.get(kinds)
+    if known is not None:
+        arrays = tensors if None not in kinds else [t for t in tensors if t is not DEAD]
+        return known.description, arrays, known.starts, known.size
+    parts: list[bytes] = []
+    arrays = []
+    starts: list[int] = []
+    has_strings = False
     size = 0
-    for gap, part in zip(gaps, data, strict=True):
-        if gap:
-            block.append(gap)
-        if len(part):
-            block.append(part)
-        size += len(gap) + len(part)
-    return description, block, size
+    for array in tensors:
+        if array is DEAD:
+            parts.append(_TENSOR.pack(0, 0, 1))
+            continue
+        if array.dtype == object:
+            _check_strings(array)
+        dtype = dtypes.as_dtype(array.dtype)
+        parts.append(_TENSOR.pack(dtype.as_datatype_enum, array.ndim, 0))
+        parts.append(struct.pack(f"<{array.ndim}Q", *array.shape))
+        if dtype.name == "string":
+            has_strings = True
+            array = np.frombuffer(_encode_strings(array), np.uint8)
+            parts.append(struct.pack("<Q", len(array)))
+        if array.nbytes:
+            size += -size % ALIGNMENT
+        arrays.append(array)
+        starts.append(size)
+        size += array.nbytes
+    description = b"".join(parts)
+    if not has_strings:
+        if len(_sent_layouts) >= _MAX_KNOWN:
+            _sent_layouts.clear()
+        _sent_layouts[kinds] = _Layout(description, starts, size)
+    return description, arrays, starts, size
 
 
-def _bytes_of(array: Any) -> Any:
-    if not array.size:
-        return b""
-    if not array.flags.c_contiguous:
-        array = np.ascontiguousarray(array)
-    return array.reshape(-1).view(np.uint8).data
+def _buffers(arrays: list[Any], starts: Sequence[int]) -> list[Any]:
+    """The bytes of a block: arrays and the gaps between them."""
+    block: list[Any] = []
+    at = 0
+    for array, start in zip(arrays, starts, strict=True):
+        if not array.nbytes:
+            continue
+        if start > at:
+            block.append(bytes(start - at))
+        if not array.flags.c_contiguous:
+            array = np.ascontiguousarray(array)
+        block.append(array.reshape(-1).view(np.uint8).data)
+        at = start + array.nbytes
+    return block
 
 
 def check_sendable(message: Message) -> None:
@@ -280,9 +298,9 @@ _layouts: dict[Any, list[tuple[Any, Any, int]] | None] = {}
 
 
 def _decode(prefix: Prefix, header: bytes, block: Any) -> Message:
-    key, length = struct.unpack_from("<qI", header)
-    at = 12 + length
-    text = header[12:at]
+    key, length = _KEY.unpack_from(header)
+    at = _KEY.size + length
+    text = header[_KEY.size : at]
     if len(text) != length:
         raise ValueError("A message's header ends early.")
     if not prefix.count:

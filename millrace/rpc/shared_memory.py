@@ -18,6 +18,7 @@ import mmap
 import os
 import secrets
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -84,27 +85,24 @@ class Segment:
         self.size = -(-size // _GRAIN) * _GRAIN
         self.descriptor = _make_file(_STATE_BYTES + self.size)
         self._map = mmap.mmap(self.descriptor, 0)
-        self._bytes = np.frombuffer(self._map, np.uint8)[_STATE_BYTES:]
 
     @property
     def is_free(self) -> bool:
         """Whether the receiver holds nothing in it."""
         return self._map[0] == _FREE
 
-    def write(self, parts: list[Any]) -> None:
-        """Fills it with buffers, one after the other, and marks it used."""
+    def write(self, arrays: list[Any], starts: Sequence[int]) -> None:
+        """Copies arrays to their places, and marks it used."""
         self._map[0] = _USED
-        at = 0
-        for part in parts:
-            end = at + len(part)
-            self._bytes[at:end] = np.frombuffer(part, np.uint8)
-            at = end
+        for array, start in zip(arrays, starts, strict=True):
+            place: Any = np.ndarray(array.shape, array.dtype, self._map, _STATE_BYTES + start)
+            place[...] = array
 
     def close(self) -> None:
         """Gives it up; a receiver that still holds something in it keeps the memory."""
         os.close(self.descriptor)
         # Unmapped with the last array that looks into it.
-        del self._bytes, self._map
+        del self._map
 
 
 class Outgoing:
@@ -117,8 +115,13 @@ class Outgoing:
         self._made = 0
         self._closed = False
 
-    def place(self, parts: list[Any], size: int) -> tuple[int, int] | None:
-        """Writes buffers of `size` bytes together into a segment.
+    def place(self, arrays: list[Any], starts: Sequence[int], size: int) -> tuple[int, int] | None:
+        """Writes arrays into a segment.
+
+        Args:
+          arrays: The arrays.
+          starts: Where each begins.
+          size: How many bytes that takes, from the first to the last.
 
         Returns:
           The segment's number and file descriptor, or None when they must travel otherwise.
@@ -130,14 +133,14 @@ class Outgoing:
             if segment is None:
                 return None
             # In the lock: from the first byte on, nobody else may find it free.
-            segment.write(parts)
+            segment.write(arrays, starts)
         return segment.number, segment.descriptor
 
     def _take(self, size: int) -> Segment | None:
+        for segment in self._segments:
+            if segment.size >= size and segment.is_free and segment.size <= 2 * size + _GRAIN:
+                return segment
         free = [s for s in self._segments if s.is_free]
-        fitting = [s for s in free if size <= s.size <= 2 * size + _GRAIN]
-        if fitting:
-            return min(fitting, key=lambda s: s.size)
         held = sum(s.size for s in self._segments)
         for segment in free:  # of other sizes, which perhaps nobody wants any more
             if held + size <= self._limit:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 from collections import deque
@@ -93,7 +94,7 @@ class Execution:
         self.values = plan.new_values()
         self._waits = list(plan.waits)
         self._done = [False] * len(plan.stages)
-        self._ready: deque[int] = deque(i for i, n in enumerate(self._waits) if n == 0)
+        self._ready = deque(plan.ready_at_once)
         self._arrived: deque[tuple[int, Deferred]] = deque()
         self._pending: dict[int, Deferred] = {}
         #: Stages that were dead; used only when the plan may die.
@@ -129,43 +130,37 @@ class Execution:
             self._advance()
 
     def _advance(self) -> None:
+        ready, arrived, step = self._ready, self._arrived, self.step
         while True:
-            arrived: list[tuple[int, Deferred]] = []
-            if self._arrived:  # Whoever adds to it wakes us, or finds that we still look again.
-                with self._condition:
-                    arrived = list(self._arrived)
-                    self._arrived.clear()
-            for i, deferred in arrived:
-                self._pending.pop(i, None)
-                self._finish(i, deferred)
+            while arrived:  # Whoever adds to it wakes us, or finds that we still look again.
+                self._finish(*arrived.popleft())
             if self._error is not None:
-                self._ready.clear()
-            if not self._ready:
+                ready.clear()
+            if not ready:
                 if not arrived:
                     return
                 continue
-            self._start(self._ready.popleft())
-
-    def _start(self, i: int) -> None:
-        plan, stage = self.plan, self.plan.stages[i]
-        inputs = [self.values[slot] for slot in plan.stage_inputs[i]]
-        if plan.may_die and self._is_dead(i, inputs):
-            self._dead.add(i)
-            self._store(i, [DEAD] * len(plan.stage_outputs[i]))
-            return
-        try:
-            if self.step.events is None:
-                outputs = stage.run(inputs, self.step)
-            else:
-                outputs = _traced_run(stage, inputs, self.step)
-        except Exception as error:
-            self._fail(error)
-            return
-        if isinstance(outputs, Deferred):
-            self._pending[i] = outputs
-            outputs.add_callback(lambda deferred: self._arrive(i, deferred))
-        else:
-            if getattr(stage, "blocking", False):
+            i = ready.popleft()
+            plan = self.plan
+            stage, values = plan.stages[i], self.values
+            inputs = [values[slot] for slot in plan.stage_inputs[i]]
+            if plan.may_die and self._is_dead(i, inputs):
+                self._dead.add(i)
+                self._store(i, [DEAD] * len(plan.stage_outputs[i]))
+                continue
+            try:
+                if step.events is None:
+                    outputs = stage.run(inputs, step)
+                else:
+                    outputs = _traced_run(stage, inputs, step)
+            except Exception as error:
+                self._fail(error)
+                continue
+            if type(outputs) is Deferred:
+                self._pending[i] = outputs
+                outputs.add_callback(functools.partial(self._arrive, i))
+                continue
+            if plan.flattens[i]:
                 outputs = flatten_outputs(stage.node, outputs)
             self._store(i, outputs)
 
@@ -227,26 +222,29 @@ class Execution:
         on_finished(self._error)
 
     def _finish(self, i: int, deferred: Deferred) -> None:
+        self._pending.pop(i, None)
         stage = self.plan.stages[i]
-        node = stage.node
         try:
             outputs = deferred.result()
-            if not getattr(stage, "outputs_are_flat", False):
-                outputs = flatten_outputs(node, outputs)
+            if self.plan.flattens[i]:
+                outputs = flatten_outputs(stage.node, outputs)
         except Exception as error:
-            self._fail(op_error(node, error))
+            self._fail(op_error(stage.node, error))
             return
         self._store(i, outputs)
 
     def _store(self, i: int, outputs: list[Any]) -> None:
-        for slot, value in zip(self.plan.stage_outputs[i], outputs, strict=True):
-            self.values[slot] = value
-        if self.plan.may_die and outputs and all(value is DEAD for value in outputs):
+        plan, values, waits = self.plan, self.values, self._waits
+        for slot, value in zip(plan.stage_outputs[i], outputs, strict=True):
+            values[slot] = value
+        if plan.may_die and outputs and all(value is DEAD for value in outputs):
             self._dead.add(i)
         self._done[i] = True
         self._remaining -= 1
-        for follower in self.plan.followers[i]:
-            self._release(follower)
+        for follower in plan.followers[i]:
+            waits[follower] -= 1
+            if waits[follower] == 0:
+                self._ready.append(follower)
 
     def _fail(self, error: BaseException) -> None:
         if self._error is None:

@@ -402,6 +402,12 @@ class Plan:
             for place in arguments:
                 self.argument_followers[place].append(i)
             self.waits[i] = len(sources) + len(arguments)
+        self.ready_at_once = [i for i, count in enumerate(self.waits) if count == 0]
+        #: For each stage whether what it returns is to be brought into the form of its outputs.
+        self.flattens = [
+            getattr(stage, "blocking", False) and not getattr(stage, "outputs_are_flat", False)
+            for stage in self.stages
+        ]
         #: For each result the stage that makes it, or None for arguments and constants.
         self.result_stages = [home.get(edge.node) for edge in program.results]
         self.target_stages = [home.get(node) for node in program.targets]

@@ -443,6 +443,8 @@ def test_tasks_of_one_machine_meet_at_a_local_name_and_else_at_the_port(
 
 
 def test_there_is_no_local_name_where_tls_is_wanted() -> None:
-    door = SocketListener("127.0.0.1", lambda ticket, connection: False, tls_keys().server_context())
+    door = SocketListener(
+        "127.0.0.1", lambda ticket, connection: False, tls_keys().server_context()
+    )
     assert door.local_name == ""
     door.close()

@@ -32,46 +32,53 @@ def data(seed, size=SIZE):
     return np.random.RandomState(seed).bytes(size)
 
 
+def place(outgoing, parts, size):
+    """Places buffers one after the other."""
+    arrays = [np.frombuffer(part, np.uint8) for part in parts]
+    starts = [sum(len(part) for part in parts[:i]) for i in range(len(parts))]
+    return outgoing.place(arrays, starts, size)
+
+
 def test_what_is_placed_is_found_aligned(outgoing, incoming):
     parts = [data(1), data(2, 64)]
-    number, descriptor = outgoing.place(parts, SIZE + 64)
+    number, descriptor = place(outgoing, parts, SIZE + 64)
     block = incoming.block(number, descriptor, SIZE + 64)
     assert bytes(block) == b"".join(parts)
     assert np.frombuffer(block, np.uint8).ctypes.data % 64 == 0
 
 
 def test_a_segment_is_used_again_only_when_nothing_in_it_is_held(outgoing, incoming):
-    first = outgoing.place([data(1)], SIZE)
+    first = place(outgoing, [data(1)], SIZE)
     held = np.frombuffer(incoming.block(*first, SIZE), np.uint8)[5:10].view(np.int8)
-    second = outgoing.place([data(2)], SIZE)
+    second = place(outgoing, [data(2)], SIZE)
     assert second != first
     assert held.tobytes() == data(1)[5:10]
     del held
-    assert outgoing.place([data(3)], SIZE) == first
+    assert place(outgoing, [data(3)], SIZE) == first
 
 
 def test_an_array_that_xla_holds_keeps_its_segment(outgoing, incoming):
-    first = outgoing.place([data(1)], SIZE)
+    first = place(outgoing, [data(1)], SIZE)
     view = np.frombuffer(incoming.block(*first, SIZE), np.uint8)
     held = jax.jit(lambda x: x)(view)
     del view
     gc.collect()
     for seed in range(3):
-        outgoing.place([data(seed + 5)], SIZE)
+        place(outgoing, [data(seed + 5)], SIZE)
     assert np.asarray(held).tobytes() == data(1)
 
 
 def test_small_blocks_travel_in_the_message(outgoing):
-    assert outgoing.place([data(1, 100)], 100) is None
+    assert place(outgoing, [data(1, 100)], 100) is None
 
 
 def test_no_more_is_held_than_the_limit_allows(incoming):
     outgoing = Outgoing(limit=2 * SIZE)
-    places = [outgoing.place([data(i)], SIZE) for i in range(2)]
+    places = [place(outgoing, [data(i)], SIZE) for i in range(2)]
     held = [incoming.block(*place, SIZE) for place in places]
-    assert outgoing.place([data(3)], SIZE) is None
+    assert place(outgoing, [data(3)], SIZE) is None
     del held[0]
-    assert outgoing.place([data(3)], SIZE) == places[0]
+    assert place(outgoing, [data(3)], SIZE) == places[0]
     outgoing.close()
 
 
@@ -79,7 +86,7 @@ def test_segments_of_sizes_that_are_not_wanted_any_more_make_room():
     outgoing = Outgoing(limit=32 * SIZE)
     incoming = Incoming(os.getpid())
     for size in (4 * SIZE, 8 * SIZE, 16 * SIZE, 30 * SIZE):
-        number, descriptor = outgoing.place([data(1, size)], size)
+        number, descriptor = place(outgoing, [data(1, size)], size)
         incoming.block(number, descriptor, size)
     assert outgoing.held_bytes <= 32 * SIZE
     outgoing.close()
@@ -91,26 +98,26 @@ def test_without_memory_blocks_travel_in_the_message(outgoing, monkeypatch):
 
     monkeypatch.setattr(os, "posix_fallocate", none_left)
     before = len(os.listdir("/proc/self/fd"))
-    assert outgoing.place([data(1)], SIZE) is None
+    assert place(outgoing, [data(1)], SIZE) is None
     assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_nothing_is_left_open():
     before = len(os.listdir("/proc/self/fd"))
     outgoing, incoming = Outgoing(), Incoming(os.getpid())
-    place = outgoing.place([data(1)], SIZE)
-    held = incoming.block(*place, SIZE)
+    placed = place(outgoing, [data(1)], SIZE)
+    held = incoming.block(*placed, SIZE)
     outgoing.close()
     assert bytes(held) == data(1)  # The memory stays as long as somebody uses it.
-    assert outgoing.place([data(1)], SIZE) is None
+    assert place(outgoing, [data(1)], SIZE) is None
     del held, incoming
     assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_a_block_that_is_larger_than_its_segment_is_refused(outgoing, incoming):
-    place = outgoing.place([data(1)], SIZE)
+    placed = place(outgoing, [data(1)], SIZE)
     with pytest.raises(ValueError, match="cannot hold"):
-        incoming.block(*place, 1 << 30)
+        incoming.block(*placed, 1 << 30)
 
 
 def test_only_segments_of_tasks_are_mapped(incoming, tmp_path):
@@ -131,7 +138,7 @@ def test_memory_that_might_shrink_is_not_mapped(incoming):
 
 
 def test_a_segment_cannot_shrink(outgoing):
-    _, descriptor = outgoing.place([data(1)], SIZE)
+    _, descriptor = place(outgoing, [data(1)], SIZE)
     assert fcntl.fcntl(descriptor, fcntl.F_GET_SEALS) & fcntl.F_SEAL_SHRINK
     with pytest.raises(PermissionError):
         os.ftruncate(descriptor, 0)
@@ -151,7 +158,7 @@ def test_an_offer_is_taken_by_who_can_read_it():
 
 
 def test_another_process_reads_what_is_shared(outgoing):
-    place = outgoing.place([data(1)], SIZE)
+    placed = place(outgoing, [data(1)], SIZE)
     code = (
         "import sys\n"
         "from millrace.rpc.shared_memory import Incoming\n"
@@ -161,9 +168,9 @@ def test_another_process_reads_what_is_shared(outgoing):
         "sys.stdout.flush()\n"
         "del block\n"
     )
-    arguments = [str(number) for number in (os.getpid(), *place)]
+    arguments = [str(number) for number in (os.getpid(), *placed)]
     done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, timeout=60)
     assert done.stdout == data(1), done.stderr
     # It has let go of what it held.
-    assert outgoing.place([data(2)], SIZE) == place
+    assert place(outgoing, [data(2)], SIZE) == placed
     assert shared_memory.IS_SUPPORTED
