@@ -7,6 +7,7 @@ JSON.
 
 import argparse
 import json
+import time
 from pathlib import Path
 
 import millrace as tf
@@ -14,6 +15,8 @@ from millrace.examples.tutorials.mnist import input_data
 
 BATCH = 100
 SAVE_STEPS = 100
+#: After each step. The faults take their time, and other tests need the cores.
+PAUSE_SECONDS = 0.02
 
 parser = argparse.ArgumentParser()
 parser.add_argument("job")
@@ -109,6 +112,7 @@ with tf.train.MonitoredTrainingSession(
     while not session.should_stop():
         x, y = data.train.next_batch(BATCH)
         session.run(train, {images: x, labels: y})
+        time.sleep(PAUSE_SECONDS)
 
 if is_chief:
     with tf.Session(server.target, config=config) as session:
