@@ -29,6 +29,10 @@ os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(_CACHE))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
+# On busy cores a process that is well may be silent for the two seconds after which others would
+# give it up. Tests of processes that are not well say so.
+os.environ.setdefault("MILLRACE_HEARTBEAT_SECONDS", "8")
+
 # A shell that starts something in the background makes it deaf to Ctrl-C, and with the tests the
 # processes that they interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -34,6 +34,7 @@ PATIENCE = 120.0
 KILL, STOP = "kill", "stop"
 #: For an accuracy of 97 %.
 ENOUGH_STEPS = 700
+HEARTBEAT_SECONDS = 2
 #: Longer than a heartbeat waits.
 STOPPED_SECONDS = (2.6, 3.6)
 
@@ -68,7 +69,11 @@ class Task:
 
     def start(self) -> None:
         self.popen = subprocess.Popen(
-            self._command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            self._command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env={**os.environ, "MILLRACE_HEARTBEAT_SECONDS": str(HEARTBEAT_SECONDS)},
         )
         threading.Thread(target=self._read, args=(self.popen,), daemon=True).start()
 

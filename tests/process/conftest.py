@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import queue
 import re
 import signal
@@ -24,7 +25,7 @@ SECONDS = 60.0
 class Process:
     """A task, and the lines that it has said."""
 
-    def __init__(self, job, index, spec, program, *arguments, protocol="", within=()):
+    def __init__(self, job, index, spec, program, *arguments, protocol="", within=(), heartbeat=2):
         self.name = f"{job}{index}"
         self.address = spec[job][index]
         words = [job, str(index), json.dumps(spec), program, protocol, *arguments]
@@ -33,6 +34,7 @@ class Process:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            env={**os.environ, "MILLRACE_HEARTBEAT_SECONDS": str(heartbeat)},
         )
         self.said = []
         self._lines = queue.SimpleQueue()
@@ -107,7 +109,7 @@ def start(make_process):
         ps, *workers = held.addresses
         spec = {"ps": [ps], "worker": workers}
 
-        def run(job, index, program, *arguments, protocol=""):
-            return make_process(job, index, spec, program, *arguments, protocol=protocol)
+        def run(job, index, program, *arguments, **options):
+            return make_process(job, index, spec, program, *arguments, **options)
 
         yield run

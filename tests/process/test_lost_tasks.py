@@ -26,8 +26,8 @@ def test_a_killed_ps_fails_the_workers_steps_at_once_and_a_new_one_is_used(start
 
 
 def test_a_killed_worker_leaves_the_other_alone(start):
-    start("ps", 0, "serve")
-    first, second = start("worker", 0, "train"), start("worker", 1, "train")
+    start("ps", 0, "serve", heartbeat=8)
+    first, second = (start("worker", i, "train", heartbeat=8) for i in range(2))
     first.hears("^step")
     second.hears("^step")
     second.popen.send_signal(signal.SIGKILL)
