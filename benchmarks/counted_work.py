@@ -5,10 +5,12 @@ what is allowed). One process has the ps tasks of a workload, this one has its w
 talk as they do in a benchmark. A *step* is one worker's step, or of a synchronous workload a round
 of all workers; workers take turns, so that the counts do not depend on who is quicker.
 
-    python benchmarks/counted_work.py [--only WORKLOAD] [--functions 30] [--json] [--write]
+    python benchmarks/counted_work.py [--only WORKLOAD] [--functions 30] [--write]
 
 `--functions` names the functions that are called most in a step, `--write` sets what is allowed to
-what is found.
+what is found. It fails when a count is above what is allowed: Python calls by more than 3 %, the
+others at all. How many functions Python calls for the same lines depends on its version: other
+versions than the one that wrote the file are held to the other counts only.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ import json
 import os
 import pathlib
 import queue
+import statistics
 import subprocess
 import sys
 import threading
@@ -39,6 +42,8 @@ from local_workloads import cnn_loss, digits  # noqa: E402
 from processes import free_ports  # noqa: E402
 
 ALLOWED = HERE / "counted_work.json"
+WRITE = "python benchmarks/counted_work.py --write"
+PYTHON = ".".join(map(str, sys.version_info[:2]))
 #: Python calls may be so much more than allowed: who meets whom first is not always the same.
 TOLERANCE = 0.03
 #: Steps before counting: compilation, connections, and what is learned from the first steps.
@@ -87,9 +92,12 @@ def get_ready() -> Any:
     """Counts in all threads that Millrace starts; returns it."""
     python_calls.watch_new_threads()
     import millrace
+    from millrace.rpc import turns
     from millrace.server.peers import Peers
 
     Peers._of_this_process = _Strangers()
+    # We look between two steps, and no worker does: it would be taken for the end of all steps.
+    turns._GRACE = 2.0
     return millrace
 
 
@@ -305,9 +313,8 @@ def count_work(
     for name in COUNTS:
         if name.endswith("python_calls"):
             steps = [b[name] - a[name] for a, b in itertools.pairwise(marks)]
-            # An answer that is there before it is waited for saves calls, by chance: what counts is
-            # a step without luck, but not the one in which a pool starts a thread.
-            found[name] = sorted(steps)[-2]
+            # Who comes first, and who has to wait, costs a few calls more or less.
+            found[name] = round(statistics.median(steps))
         else:
             made = (marks[-1][name] - marks[0][name]) / STEPS
             found[name] = int(made) if made == int(made) else round(made, 2)
@@ -318,31 +325,33 @@ def count_work(
     return found, most
 
 
-def worse(found: dict[str, float], allowed: dict[str, float]) -> list[str]:
-    """The counts that are above what is allowed, in words."""
-    said = []
+def held(allowed: dict[str, float], version: str) -> Iterator[tuple[str, float, float]]:
+    """The counts that are held, with what is allowed and how far off it may be."""
     for name in COUNTS:
-        limit = allowed[name] * (1 + TOLERANCE) if name.endswith("python_calls") else allowed[name]
-        if found[name] > limit:
-            said.append(f"{name} {found[name]:,} instead of {allowed[name]:,}")
-    return said
+        if not name.endswith("python_calls"):
+            yield name, allowed[name], 0.0
+        elif version == PYTHON:
+            yield name, allowed[name], allowed[name] * TOLERANCE
 
 
-def better(found: dict[str, float], allowed: dict[str, float]) -> list[str]:
-    """The counts that are below what is allowed, in words."""
-    said = []
-    for name in COUNTS:
-        limit = allowed[name] * (1 - TOLERANCE) if name.endswith("python_calls") else allowed[name]
-        if found[name] < limit:
-            said.append(f"{name} {found[name]:,} instead of {allowed[name]:,}")
-    return said
+def differences(
+    found: dict[str, float], allowed: dict[str, float], version: str
+) -> tuple[list[str], list[str]]:
+    """The counts that are above what is allowed, and those that are below, in words."""
+    worse, better = [], []
+    for name, limit, tolerance in held(allowed, version):
+        said = f"{name.replace('_', ' ')} {found[name]:,} instead of {limit:,}"
+        if found[name] > limit + tolerance:
+            worse.append(said)
+        elif found[name] < limit - tolerance:
+            better.append(said)
+    return worse, better
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", choices=CASES, action="append", help="count this workload")
     parser.add_argument("--functions", type=int, default=0, help="name so many functions")
-    parser.add_argument("--json", action="store_true", help="print the counts as JSON")
     parser.add_argument("--write", action="store_true", help=f"write {ALLOWED.name}")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -351,40 +360,57 @@ def main() -> int:
         serve()
         return 0
     allowed: dict[str, dict[str, float]] = {}
+    version = PYTHON
     if ALLOWED.exists():
-        allowed = json.loads(ALLOWED.read_text())["workloads"]
-    found, failed = {}, False
+        record = json.loads(ALLOWED.read_text())
+        allowed, version = record["workloads"], record["python"]
+    found: dict[str, dict[str, float]] = {}
+    failed = False
     ps = PsProcess()
     try:
-        if not options.json:
-            print(f"{'a step of':<14}", *(f"{name.replace('_', ' '):>19}" for name in COUNTS))
+        print(f"{'a step of':<14}", *(f"{name.replace('_', ' '):>19}" for name in COUNTS))
         for name in options.only or CASES:
             found[name], most = count_work(ps, CASES[name], options.functions)
-            if options.json:
-                continue
+            worse: list[str] = []
+            better: list[str] = []
+            if options.write:
+                # The worse of two: by chance a step may go better than it usually does.
+                found[name] = merge(max, found[name], count_work(ps, CASES[name])[0])
+            elif name in allowed:
+                worse, better = differences(found[name], allowed[name], version)
+                for _ in range(2):
+                    # By chance, or because the machine is busy, it may also go worse.
+                    if worse:
+                        found[name] = merge(min, found[name], count_work(ps, CASES[name])[0])
+                        worse, better = differences(found[name], allowed[name], version)
             print(f"{name:<14}", *(f"{found[name][count]:>19,}" for count in COUNTS), flush=True)
             for job, counts in most.items():
                 for function, count in counts:
                     print(f"    {job:<6} {count:8.2f}  {function}")
-            if name in allowed:
-                too_much = worse(found[name], allowed[name])
-                failed = failed or bool(too_much)
-                for text in too_much:
-                    print(f"    worse: {text}")
-                for text in better(found[name], allowed[name]):
-                    print(f"    better: {text}")
+            for text in worse:
+                print(f"    worse: {text}")
+            for text in better:
+                print(f"    better: {text}")
+            failed = failed or bool(worse)
     finally:
         ps.close()
-    if options.json:
-        print(json.dumps(found))
     if options.write:
         record = {
-            "python": ".".join(map(str, sys.version_info[:2])),
+            "python": PYTHON,
             "workloads": {name: found.get(name, allowed.get(name)) for name in CASES},
         }
         ALLOWED.write_text(json.dumps(record, indent=2) + "\n")
-        return 0
+        print(f"Written to {ALLOWED.relative_to(HERE.parent)}")
+    elif failed:
+        print(f"A step costs more than {ALLOWED.name} allows. If that is meant: {WRITE}")
     return 1 if failed else 0
+
+
+def merge(
+    choose: Callable[..., float], one: dict[str, float], other: dict[str, float]
+) -> dict[str, float]:
+    """The chosen of each count."""
+    return {name: choose(one[name], other[name]) for name in one}
 
 
 if __name__ == "__main__":
