@@ -173,3 +173,52 @@ def test_a_table_without_a_value_is_an_error(make_cluster: Any) -> None:
     with pytest.raises(tf.errors.FailedPreconditionError, match="uninitialized value table"):
         trainer.train(1)
     trainer.session.close()
+
+
+def test_a_step_sends_each_row_once_each_way_and_little_else(make_cluster: Any) -> None:
+    """What docs/performance.md says of the embedding's step, counted."""
+    rows, width = 20_000, 64
+    cluster = make_cluster({"ps": 2, "worker": 1}, "socket")
+    device = tf.train.replica_device_setter(
+        cluster=tf.train.ClusterSpec(cluster.spec), worker_device="/job:worker/task:0"
+    )
+    with tf.device(device):
+        step = tf.train.get_or_create_global_step()
+        ids = tf.placeholder(tf.int64, [2048])
+        table = tf.get_variable("table", [rows, width], partitioner=tf.fixed_size_partitioner(2))
+        found = tf.nn.embedding_lookup(table, ids, partition_strategy="div")
+        weights = tf.Variable(tf.ones([width, 1]))
+        loss = tf.reduce_mean(tf.square(tf.matmul(found, weights)))
+        train = tf.train.AdagradOptimizer(0.1).minimize(loss, global_step=step)
+    random = np.random.default_rng(0)
+    batches = [random.integers(0, rows, 2048) for _ in range(10)]
+    with tf.Session(cluster.target("worker")) as sess:
+        sess.run(tf.global_variables_initializer())
+        sess.run([train, loss], {ids: batches[0]})
+        costs = []
+        for batch in batches:
+            before = counts(cluster)
+            sess.run([train, loss], {ids: batch})
+            after = counts(cluster)
+            least = len(np.unique(batch)) * (8 + 2 * 4 * width)
+            costs.append(
+                (after[0] - before[0], (after[1] - before[1]) / least, after[2] - before[2])
+            )
+    # The least of several steps: where a step takes long, tasks ask each other whether they live.
+    messages, sent, calls = map(min, zip(*costs, strict=True))
+    # To each ps: what to run, indices, gradients; from each: rows, that it is done; and from one
+    # to the other that its part of the table is updated, before the global step is.
+    assert messages == 11
+    # The worker: parts and places, gradients. Each ps: rows of the table, another variable.
+    assert calls == 6
+    assert sent < 1.2
+
+
+def counts(cluster: Any) -> tuple[int, int, int]:
+    """Messages, bytes and XLA calls of all tasks so far."""
+    traffic = [t for server in cluster.servers.values() for t in server.peers.traffic().values()]
+    return (
+        sum(t.messages_sent for t in traffic),
+        sum(t.bytes_sent for t in traffic),
+        sum(server.worker.xla_calls for server in cluster.servers.values()),
+    )
