@@ -46,8 +46,10 @@ _TYPES = (
 CONTRIBUTOR = "_contributor"
 #: Of SetGlobalStep: nothing that was accumulated counts any more.
 BEGINS_ROUND = "_begins_round"
-#: Of NumAccumulated: it gives -1 - (the accumulator's step), which no count is.
+#: Of NumAccumulated: it gives -1 - (the step that the model is at), which no count is.
 TELLS_STEP = "_tells_step"
+#: Of NumAccumulated: what was taken last is about to be applied.
+WILL_APPLY = "_will_apply"
 #: Of QueueDequeue: what it takes out is handed out when a round ends.
 TOKEN = "_token_of_round"
 
@@ -264,7 +266,9 @@ def _num_accumulated(handle: Any, *, ctx: Any, node: Any) -> Any:
     if contributor:
         return accumulator.ask(lambda state: int(state.begins_anew(contributor)))
     if node.attrs.get(TELLS_STEP):
-        return accumulator.ask(lambda state: -1 - state.global_step)
+        return accumulator.ask(lambda state: -1 - state.applied_step)
+    if node.attrs.get(WILL_APPLY):
+        accumulator.ask(lambda state: state.will_apply())
     return accumulator.ask(lambda state: state.count)
 
 

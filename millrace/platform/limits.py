@@ -116,6 +116,12 @@ SESSIONS_PER_CLIENT = Limit(
 CALLS_PER_CLIENT = Limit(
     "MILLRACE_MAX_CALLS_PER_CLIENT", 4000, "calls under way of clients on one machine"
 )
+#: Others wait for their turn, and do not fail.
+COMPUTING_STEPS_PER_CLIENT = Limit(
+    "MILLRACE_MAX_COMPUTING_STEPS_PER_CLIENT",
+    max(2, os.cpu_count() or 2),
+    "steps of one client that compute at the same time",
+)
 MEMORY_BYTES = Limit("MILLRACE_MAX_MEMORY_BYTES", None, "bytes of memory of one task")
 CONNECTIONS = Limit("MILLRACE_MAX_CONNECTIONS", 4096, "gRPC connections to one task")
 HALF_OPEN_CONNECTIONS = Limit(
@@ -133,6 +139,7 @@ ALL = (
     GRAPH_BYTES,
     SESSIONS_PER_CLIENT,
     CALLS_PER_CLIENT,
+    COMPUTING_STEPS_PER_CLIENT,
     MEMORY_BYTES,
     CONNECTIONS,
     HALF_OPEN_CONNECTIONS,

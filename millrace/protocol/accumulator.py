@@ -47,6 +47,7 @@ class AccumulatorState(ABC):
 
     Attributes:
       global_step: Gradients of earlier steps are stale.
+      applied_step: The step that the model is at here, as far as those who take say it.
       count: How many gradients are accumulated.
       contributors: How many of them are whose, as far as they say.
     """
@@ -56,6 +57,7 @@ class AccumulatorState(ABC):
         self.shape = shape
         self.takes_mean = takes_mean
         self.global_step = 0
+        self.applied_step = 0
         self.count = 0
         self.contributors: dict[str, int] = {}
         #: Whose next gradient is a repeat.
@@ -116,12 +118,16 @@ class AccumulatorState(ABC):
         """Gradients of earlier steps are stale from now on."""
         if step < self.global_step:
             self._empty()
-        self.global_step = step
+        self.global_step = self.applied_step = step
 
     def begin_round(self, step: int) -> None:
         """A round begins, or begins anew, with nothing accumulated."""
         self._empty()
-        self.global_step = step
+        self.global_step = self.applied_step = step
+
+    def will_apply(self) -> None:
+        """What was taken last is about to be applied."""
+        self.applied_step = self.global_step
 
     def submit(self, attempt: Take) -> list[Attempt]:
         """A new request."""

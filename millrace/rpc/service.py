@@ -27,7 +27,7 @@ from millrace.rpc.callers import Callers, host_of
 from millrace.rpc.channel import start_thread
 from millrace.rpc.grpc_channel import GrpcChannel
 from millrace.rpc.messages import MASTER_METHODS, WORKER_METHODS
-from millrace.rpc.security import Security
+from millrace.rpc.security import Security, is_loopback
 
 MASTER = "tensorflow.MasterService"
 WORKER = "tensorflow.WorkerService"
@@ -42,7 +42,7 @@ _IDLE_MILLISECONDS = 600_000
 _RECONNECT = (
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 1000),
-    ("grpc.max_reconnect_backoff_ms", 1000),
+    ("grpc.max_reconnect_backoff_ms", 250),
 )
 #: A server that is there answers within so many seconds; else it is asked why it does not.
 _SOON = 1.0
@@ -321,6 +321,16 @@ def on_abandoned(callback: Callable[[], Any]) -> None:
     context = getattr(_call, "context", None)
     if context is not None and not context.add_callback(callback):
         callback()
+
+
+def client() -> str:
+    """Whose call this thread serves: a machine's, or on loopback a connection's; empty if none."""
+    context = getattr(_call, "context", None)
+    if context is None:
+        return ""
+    peer: str = context.peer()
+    host = host_of(peer)
+    return peer if is_loopback(host) else host
 
 
 def caller() -> str:

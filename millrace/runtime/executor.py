@@ -13,7 +13,7 @@ from millrace.core import errors
 from millrace.core.dead import DEAD
 from millrace.platform import file_access
 from millrace.platform.patience import Patience
-from millrace.runtime import step_stats
+from millrace.runtime import allotments, step_stats
 from millrace.runtime.deferred import Deferred
 from millrace.runtime.kernel_call import flatten_outputs, op_error
 from millrace.runtime.plan import Plan, host_value, takes_dead_values
@@ -284,12 +284,19 @@ class Execution:
         timeout = self._patience.seconds_left()
         if deadline is not None:
             timeout = min(timeout, max(0.0, deadline - time.monotonic()))
+        share = allotments.current()
+        if share is not None:
+            share.pause()
         listener = self.step.listener
-        if listener is None:
-            self._wait_to_be_told(timeout)
-        elif not listener.wait(timeout, self._arrived.__len__):
-            with listener.following():
+        try:
+            if listener is None:
                 self._wait_to_be_told(timeout)
+            elif not listener.wait(timeout, self._arrived.__len__):
+                with listener.following():
+                    self._wait_to_be_told(timeout)
+        finally:
+            if share is not None:
+                share.resume()
         if self._arrived:
             self._patience.restart()
             return

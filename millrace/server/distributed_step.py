@@ -16,7 +16,7 @@ from millrace.rpc.channel import Channel
 from millrace.rpc.failed_node import explained
 from millrace.rpc.message import Message
 from millrace.rpc.turns import Listener
-from millrace.runtime import executor
+from millrace.runtime import allotments, executor
 from millrace.server.worker import RegisteredGraph
 
 
@@ -111,7 +111,14 @@ class Gathering:
                 if left <= 0:
                     return False
                 timeout = min(timeout, left)
-            self._wait(timeout, patience is not None)
+            share = allotments.current()
+            if share is not None:
+                share.pause()
+            try:
+                self._wait(timeout, patience is not None)
+            finally:
+                if share is not None:
+                    share.resume()
             if patience is not None and self.waiting:
                 patience.tell(lambda: ", ".join(list(self.waiting.values())) + self.why())
         return True

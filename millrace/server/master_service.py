@@ -14,11 +14,13 @@ from millrace.graph.graph import Graph
 from millrace.graph.import_graph_def import extend_graph, forget_origins
 from millrace.graph.operation import Operation
 from millrace.graph.tensor import Tensor
+from millrace.platform import limits
 from millrace.platform.file_access import FileAccess
 from millrace.rpc import messages
 from millrace.rpc.failed_node import with_marked_node
-from millrace.rpc.service import caller
+from millrace.rpc.service import caller, client
 from millrace.rpc.wire_limit import check_fits
+from millrace.runtime.allotments import Allotments
 from millrace.server.distributed_step import PreparedStep
 from millrace.server.guest import GraphSize, SessionQuota, read_tensor
 from millrace.server.master import Master, MasterSession
@@ -157,6 +159,7 @@ class MasterService:
         self._quota = SessionQuota(lambda handle: handle in master.sessions)
         self._served: dict[str, _ServedSession] = {}
         self.leases = SessionLeases(self._is_busy, self._end)
+        self._allotments = Allotments(limits.COMPUTING_STEPS_PER_CLIENT.value)
 
     def _is_busy(self, handle: str) -> bool:
         session = self._master.sessions.get(handle)
@@ -201,6 +204,10 @@ class MasterService:
 
     def extend_session(self, request: Any) -> Any:
         """Adds nodes to a session's graph."""
+        with self._allotments.of(client()):
+            return self._extend_session(request)
+
+    def _extend_session(self, request: Any) -> Any:
         served = self._session(request.session_handle)
         if request.current_graph_version != served.version:
             raise errors.AbortedError(
@@ -219,6 +226,10 @@ class MasterService:
 
     def run_step(self, request: Any) -> Any:
         """Runs a step, or a part of one."""
+        with self._allotments.of(client()):
+            return self._run_step(request)
+
+    def _run_step(self, request: Any) -> Any:
         response = messages.RunStepResponse()
         try:
             served = self._session(request.session_handle)
@@ -278,6 +289,10 @@ class MasterService:
 
     def run_callable(self, request: Any) -> Any:
         """Runs a prepared step."""
+        with self._allotments.of(client()):
+            return self._run_callable(request)
+
+    def _run_callable(self, request: Any) -> Any:
         served = self._session(request.session_handle)
         prepared, options = served.callable(request.handle)
         feeds = [read_tensor(tensor) for tensor in request.feed]

@@ -27,8 +27,10 @@ Faults (each push says whose it is, by the task of the local step):
   once. The token that the failed step may have taken with it is put back.
 * A chief that begins empties the accumulators and the token queue, and lets every worker push
   again. Nothing of a round that a fault interrupted is counted in one of the restored model.
-* A chief that finds the model as it left it first looks whether a round was applied in part: then
-  accumulators are ahead of the global step, and the newest checkpoint is restored instead.
+* A round is applied when all ps tasks have taken their gradients, so that one which is away keeps
+  the others from it. A chief that finds the model as it left it first looks whether a round was
+  applied in part nevertheless: then some ps tasks are ahead of the global step, and the newest
+  checkpoint is restored instead.
 """
 
 from __future__ import annotations
@@ -51,6 +53,7 @@ from millrace.ops.accumulators import (
     CONTRIBUTOR,
     TELLS_STEP,
     TOKEN,
+    WILL_APPLY,
     ConditionalAccumulator,
     SparseConditionalAccumulator,
 )
@@ -255,22 +258,45 @@ class SyncReplicasOptimizer(Optimizer):
         return pushes, list(zip(self._together(taken), (v for _, v in pairs), strict=True))
 
     def _together(self, taken: Sequence[Any]) -> list[Any]:
-        """Gradients of which those on one device wait for each other.
+        """Gradients that wait for each other.
 
-        Then all variables of a ps task change in one XLA call.
+        Those on one device, so that all variables of a ps task change in one XLA call. And those of
+        all devices, so that no ps applies a round that another one cannot: a fault in the meantime
+        leaves the model as it was. Each notes that it is about to apply its part, so that a fault
+        in the moments after that is found (`WholeRound`).
         """
         by_device: dict[str, list[int]] = {}
         for i, gradient in enumerate(taken):
             if gradient is not None:
                 by_device.setdefault(gradient.device, []).append(i)
         result = list(taken)
+        ready: list[Any] = []
+        if {*by_device, self._global_step.device} != {self._global_step.device}:
+            ready = [self._note(place, "taken", [taken[i] for i in indices], False)
+                     for place, indices in by_device.items()]  # fmt: skip
         for place, indices in by_device.items():
-            if len(indices) > 1:
+            if ready:
+                note = self._note(place, "will_apply", ready, True)
+                with device(place), control_dependencies([note]):
+                    for i in indices:
+                        result[i] = _same(taken[i])
+            elif len(indices) > 1:
                 with device(place):
                     waiting = control_flow.tuple([taken[i] for i in indices], name="taken")
                 for i, gradient in zip(indices, waiting, strict=True):
                     result[i] = gradient
         return result
+
+    def _note(self, place: str, name: str, after: list[Any], will_apply: bool) -> Any:
+        """An operation on a device that comes after others."""
+        operations = [getattr(each, "op", each) for each in after]
+        with device(place), control_dependencies(operations):
+            if not will_apply:
+                return control_flow.no_op(name=name)
+            accumulator = next(a for a, where in self._accumulator_list if where == place)
+            note = accumulator.num_accumulated(name=name).op
+            note._set_attr(WILL_APPLY, True)
+            return note
 
     def _exchange_tokens(self, pushes: list[Any], updated: Any) -> Any:
         """Makes the token queue, the training operation and the chief's operation."""
@@ -551,6 +577,15 @@ class WholeRound:
                 len(answers),
             )
         return not ahead
+
+
+def _same(gradient: Any) -> Any:
+    """A gradient, dense or sparse, that comes after the control dependencies of now."""
+    if isinstance(gradient, IndexedSlices):
+        rows = array_identity.identity(gradient.values)
+        indices = array_identity.identity(gradient.indices)
+        return IndexedSlices(rows, indices, gradient.dense_shape)
+    return array_identity.identity(gradient)
 
 
 def _task_of(device_name: str) -> str:

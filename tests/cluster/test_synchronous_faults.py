@@ -118,8 +118,9 @@ def replicas(make_cluster, tmp_path):
         replica.session.close()
 
 
-def close_round(chief):
-    chief.session.run(chief.optimizer._sync_op, options=tf.RunOptions(timeout_in_ms=SECONDS * 1000))
+def close_round(chief, seconds=SECONDS):
+    options = tf.RunOptions(timeout_in_ms=int(seconds * 1000))
+    chief.session.run(chief.optimizer._sync_op, options=options)
 
 
 def joined(*threads):
@@ -180,7 +181,7 @@ def half_a_round(chief, worker, folder):
     if folder:
         chief.scaffold.saver.save(chief.session, f"{folder}/model.ckpt", 1)
     for each in (chief, worker):
-        each.run(each.operation(PUSH, 1), 10.0)
+        each.run([each.operation(PUSH, ps) for ps in (0, 1)], 10.0)
     chief.run(chief.operation("ApplyGradientDescent", 1))
     assert chief.run([*chief.model, chief.step]) == [3.0, 13.0, 1]
 
@@ -202,12 +203,16 @@ def test_a_round_that_was_applied_on_one_ps_only_is_undone_if_it_can_be(
     assert chief.run(chief.step) == 2
 
 
-def test_a_chief_that_was_only_interrupted_keeps_the_model(replicas, tmp_path):
+def test_a_round_that_one_ps_cannot_take_is_applied_by_none_and_costs_nothing(replicas, tmp_path):
     chief, worker = replicas
     chief.scaffold.saver.save(chief.session, str(tmp_path / "model.ckpt"), 0)
     threads = [worker.push(4.0), chief.push(2.0)]
     close_round(chief)
     joined(*threads)
+    for each in (chief, worker):
+        each.run(each.operation(PUSH, 1), 10.0)
+    with pytest.raises(tf.errors.DeadlineExceededError):
+        close_round(chief, seconds=0.3)
     chief.session.close()
     chief.begin()
     assert chief.run([*chief.model, chief.step]) == [3.0, 3.0, 1]

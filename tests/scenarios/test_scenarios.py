@@ -8,7 +8,7 @@ part and run ``pytest tests/scenarios --rewrite`` for the second; then read it.
                                       asked for), variables (they have arrived), gradient (it is
                                       computed, and then sent), done; in a synchronous step also
                                       push (one more ps has its gradient), and the chief in its
-                                      other step taken (one more ps has applied the round)
+                                      other step taken (one more ps has taken what it has), applied
     wait 3                            seconds pass
     continue ps0                      also: stop, kill, restart TASK, busy TASK SECONDS,
                                       cut and mend TASK TASK
@@ -92,7 +92,8 @@ def test_a_scenario_comes_out_as_it_is_written(path: Path, request: pytest.Fixtu
 
 
 POINTS = ("run", "variables", "gradient", "done")
-SYNC_POINTS = (*POINTS, "push", "taken")
+CHIEFS_POINTS = ("taken", "applied")
+SYNC_POINTS = (*POINTS, "push", *CHIEFS_POINTS)
 
 
 def faults_of(who: str) -> list[list[str]]:
@@ -118,14 +119,14 @@ SLOW = 9.0
 def test_every_fault_at_every_point_of_a_step_is_survived(who: str, mode: str) -> None:
     is_sync, is_slow = mode.startswith("sync"), mode.endswith("slow")
     for point in SYNC_POINTS if is_sync else POINTS:
-        for whose in ("worker0",) if point == "taken" else ("worker0", "worker1"):
+        for whose in ("worker0",) if point in CHIEFS_POINTS else ("worker0", "worker1"):
             for first, *rest in faults_of(who):
                 world = World(2, 3 if is_slow else 2, is_sync)
                 make_steps(world, 3)
                 if is_slow:
                     world.busy("worker2", SLOW)
                 has_happened = strike(world, whose, point, first)
-                world.run(SLOW + 2.0 if is_slow and point in ("taken", "done") else 2.0)
+                world.run(SLOW + 2.0 if is_slow and point in ("done", *CHIEFS_POINTS) else 2.0)
                 world.forget_faults()
                 for line in rest if has_happened else ():
                     perform(world, line)

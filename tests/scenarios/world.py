@@ -6,10 +6,10 @@ threads and sockets do around them: it delivers messages, lets time pass, and no
 The same seed gives the same story.
 
 A synchronous step pushes to one ps after the other; each tells the first one, and when all have its
-gradient it waits there for a token. The chief's step takes from all of them, each ps applies what
-was taken from it and tells the first one, which then counts the global step up and hands out
-tokens. What a new session runs before its first step (`SyncReplicasHook.after_create_session`)
-takes time, too, and can be interrupted.
+gradient it waits there for a token. The chief's step takes from all of them; each ps tells all, and
+when all have, applies what was taken from it and tells the first one, which then counts the global
+step up and hands out tokens. What a new session runs before its first step
+(`SyncReplicasHook.after_create_session`) takes time, too, and can be interrupted.
 """
 
 from __future__ import annotations
@@ -227,6 +227,9 @@ class Ps(Task):
         self.counted: set[tuple[str, int, int]] = set()
         self.accumulator = DenseAccumulatorState(name, TensorShape([]), False)
         self.tokens = FifoQueueState(name, -1)
+        #: The gradients that a step has taken, until it applies them; and which ps have taken.
+        self.taken: dict[int, tuple[Link, list[tuple[str, int, int]]]] = {}
+        self.all_taken: dict[int, set[str]] = {}
         #: Of the first ps: which ps have done their part of a step, and what comes after it.
         self.parts_done: dict[int, set[str]] = {}
         self.next_part: dict[int, tuple[Link, Callable[[Link, int], None]]] = {}
@@ -293,9 +296,12 @@ class Ps(Task):
             except errors.OpError:
                 continue
             if isinstance(attempt, Take):
-                self._close(value)
+                self.taken[step] = (link, self.round)
+                self.round = []
+                self.world.check(value == len(self.taken[step][1]), "a gradient that was lost")
                 self.world.reached(link.other(self), "taken")
-                self._tell_first(link, step, self._commit)
+                for ps in self.world.all_ps():
+                    self.world.after(LATENCY, functools.partial(ps._has_taken, step, self.name))
             else:
                 self._done(link, step, value[0][0])
 
@@ -324,13 +330,26 @@ class Ps(Task):
     def _wait_for_token(self, link: Link, step: int) -> None:
         self._wait(step, link, self.tokens, Dequeue(1))
 
-    def _close(self, value: float) -> None:
-        """The gradients of a round are taken and applied."""
-        found, self.round = self.round, []
+    def _has_taken(self, step: int, name: str) -> None:
+        """A ps has taken its gradients; when all have, this one applies its own."""
+        if not self.is_alive:
+            return
+        if not self.is_running:
+            self.world.after(0.05, lambda: self._has_taken(step, name))
+            return
+        there = self.all_taken.setdefault(step, set())
+        there.add(name)
+        if step in self.running and len(there) == len(self.world.all_ps()):
+            link, found = self.taken.pop(step)
+            self.accumulator.will_apply()
+            self._close(found)
+            self.world.reached(link.other(self), "applied")
+            self._tell_first(link, step, self._commit)
+
+    def _close(self, found: list[tuple[str, int, int]]) -> None:
+        """The gradients of a round are applied."""
         self.version += 1
-        self.world.check(
-            len(found) == value >= self.world.workers, f"a round of {value} gradients: {found}"
-        )
+        self.world.check(len(found) >= self.world.workers, f"a round of {len(found)}: {found}")
         for gradient in found:
             self.world.check(
                 gradient not in self.counted, f"{self.name} counted a gradient twice: {gradient}"
@@ -469,7 +488,7 @@ class Worker(Task):
             return False
         lives = {ps.name: ps.life for ps in everywhere}
         is_whole = all(
-            not self.world.sync or ps.accumulator.global_step <= everywhere[0].global_step
+            not self.world.sync or ps.accumulator.applied_step <= everywhere[0].global_step
             for ps in everywhere
         )
         has_model = all(ps.has_model for ps in everywhere)
