@@ -90,6 +90,8 @@ class Peers:
         self._channels: dict[str, Channel] = {}
         #: All that are open: when two tasks dial each other at once there are two between them.
         self._open: set[Channel] = set()
+        #: The same by address, so that a watch over a thousand tasks looks at each channel once.
+        self._open_to: dict[str, list[Channel]] = {}
         self._dialing: dict[str, threading.Lock] = {}
         self._connections: dict[str, Connection] = {}
         self._tickets: OrderedDict[bytes, _Ticket] = OrderedDict()
@@ -207,10 +209,11 @@ class Peers:
             closed = self._closed
             verdict = self._members.met(address, channel.incarnation)
             welcome = not closed and verdict is not Verdict.REFUSED
-            before = [c for c in self._open if c.address == address]
+            before = list(self._open_to.get(address, ()))
             if welcome:
                 self._channels[address] = channel
                 self._open.add(channel)
+                self._open_to.setdefault(address, []).append(channel)
         if not welcome:
             refusal = self._stopped_error() if closed else _replaced_error(address)
             channel.close(refusal.message)
@@ -329,9 +332,8 @@ class Peers:
     def channels(self, address: str) -> list[Channel]:
         """The open channels to an address, if it is in another process."""
         with self._lock:
-            return [
-                c for c in self._open if c.address == address and c.is_open and not c.in_process
-            ]
+            found = self._open_to.get(address, ())
+            return [c for c in found if c.is_open and not c.in_process]
 
     def probe(self, address: str, timeout: float) -> bool:
         """Whether a connection to an address can be made."""
@@ -344,12 +346,15 @@ class Peers:
         address = channel.address
         with self._lock:
             self._open.discard(channel)
+            left = [c for c in self._open_to.pop(address, ()) if c is not channel]
+            if left:
+                self._open_to[address] = left
             self._doubt.closed(channel)
             self._members.lost(address)
             if self._channels.get(address) is channel:
                 del self._channels[address]
-                for other in self._open:
-                    if other.address == address and other.is_open:
+                for other in left:
+                    if other.is_open:
                         self._channels[address] = other
             closed = self._closed
         if not closed:

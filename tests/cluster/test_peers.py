@@ -129,3 +129,17 @@ def test_a_stopped_server_lets_its_peers_know(make_cluster, until):
     until(lambda: not channel.is_open)
     with pytest.raises(tf.errors.UnavailableError):
         a.peers.post(address, Message(Kind.PING))
+
+
+def test_what_is_kept_of_an_address_goes_with_its_last_channel(two):
+    (a, _), _ = two
+    greeting = {"task": "/job:c", "address": "c:1", "incarnation": 1, "protocol": "grpc"}
+    made = []
+    for _ in range(2):
+        answer = json.loads(a.meet(json.dumps(greeting).encode()))
+        made.append(a.accept_stream(bytes.fromhex(answer["ticket"])))
+    assert a.channels("c:1") == made
+    for left in (1, 0):
+        made[left].close()
+        assert a.channels("c:1") == made[:left] and a.has_channel("c:1") == bool(left)
+    assert "c:1" not in a._open_to and "c:1" not in a._channels
