@@ -11,18 +11,30 @@ import socket
 import ssl
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from millrace.core import errors
 from millrace.platform.ports import HeldPorts
 from millrace.rpc.certificates import make_folder
 
 SECONDS = 60.0
 #: Debian's package: its manifest names all other classes that the server needs.
 ZOOKEEPER_CLASSES = "/usr/share/java/zookeeper.jar"
+
+
+def patiently(call: Callable[[], Any]) -> Any:
+    """The result of a call, once the server can be reached: on busy cores a second may be short."""
+    deadline = time.monotonic() + SECONDS
+    while True:
+        try:
+            return call()
+        except errors.UnavailableError:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
 
 
 class RealServer:

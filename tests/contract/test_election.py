@@ -18,6 +18,7 @@ from millrace.training.election.backends import open_register
 from millrace.training.election.campaign import Campaign
 from millrace.training.election.register import Address, Register
 from millrace.training.fence import Term
+from tests.contract.conftest import patiently
 
 SECONDS = 60.0
 #: Long enough for a chief on busy cores to renew it in time.
@@ -59,17 +60,6 @@ def place(request: pytest.FixtureRequest) -> Iterator[Place]:
     place = Place(request.param, request)
     yield place
     place.close()
-
-
-def patiently(call: Callable[[], Any]) -> Any:
-    """The result of a call, once the server can be reached."""
-    deadline = time.monotonic() + SECONDS
-    while True:
-        try:
-            return call()
-        except errors.UnavailableError:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
 
 
 def write(register: Register, record: Record, version: int) -> bool:

@@ -12,6 +12,7 @@ from millrace.training.election.backends import open_register
 from millrace.training.election.etcd import EtcdRegister
 from millrace.training.election.etcd_access import EtcdAccess
 from millrace.training.election.register import Address
+from tests.contract.conftest import patiently
 
 RECORD = Record("worker 0", 1, 0, 3.0)
 
@@ -30,8 +31,8 @@ def test_who_has_the_keys_reads_and_writes(
     for name, value in etcd.variables().items():
         monkeypatch.setenv(name, value)
     register = open_register(Address.parse(f"etcds://{etcd.address}/jobs/keys"), "")
-    assert register.write(RECORD, register.read().version)
-    assert register.read().record == RECORD
+    patiently(lambda: register.write(RECORD, register.read().version))
+    assert patiently(register.read).record == RECORD
 
 
 # -- Users -------------------------------------------------------------------------------------
@@ -39,9 +40,9 @@ def test_who_has_the_keys_reads_and_writes(
 
 def test_a_token_that_etcd_does_not_know_any_more_is_renewed(etcd_with_users: Any) -> None:
     register = opened(etcd_with_users)
-    register.read()
+    patiently(register.read)
     before, register._token = register._token, "ended.1"
-    register.read()
+    patiently(register.read)
     assert register._token not in ("ended.1", before)
 
 
@@ -55,15 +56,15 @@ def test_a_token_that_etcd_does_not_know_any_more_is_renewed(etcd_with_users: An
 )
 def test_wrong_keys_are_refused_at_once(etcd_with_users: Any, others: Any, message: str) -> None:
     with pytest.raises(errors.UnauthenticatedError, match=message) as info:
-        opened(etcd_with_users, **others).read()
+        patiently(opened(etcd_with_users, **others).read)
     assert etcd_with_users.PASSWORD not in str(info.value)
 
 
 def test_a_path_that_the_user_may_not_touch_is_refused(etcd_with_users: Any) -> None:
     with pytest.raises(errors.FailedPreconditionError, match="permission denied"):
-        opened(etcd_with_users, "/others/chief").read()
+        patiently(opened(etcd_with_users, "/others/chief").read)
     with pytest.raises(errors.FailedPreconditionError, match="user name is empty"):
-        opened(etcd_with_users, USER=None, PASSWORD_FILE=None).read()
+        patiently(opened(etcd_with_users, USER=None, PASSWORD_FILE=None).read)
 
 
 # -- TLS ---------------------------------------------------------------------------------------
