@@ -58,7 +58,11 @@ def main(_):
         hits = tf.equal(tf.argmax(logits, 1), tf.argmax(labels, 1))
         accuracy = tf.reduce_mean(tf.cast(hits, tf.float32))
     hooks = [tf.train.StopAtStepHook(last_step=FLAGS.train_steps)]
-    with tf.train.MonitoredTrainingSession(target, FLAGS.task_index == 0, hooks=hooks) as session:
+    # A worker needs the ps tasks and itself: it does not wait for workers that are gone.
+    config = tf.ConfigProto(device_filters=["/job:ps", "/job:worker/task:%d" % FLAGS.task_index])
+    with tf.train.MonitoredTrainingSession(
+        target, FLAGS.task_index == 0, hooks=hooks, config=config
+    ) as session:
         while not session.should_stop():
             batch, answers = mnist.train.next_batch(100)
             _, step, value = session.run(

@@ -40,7 +40,11 @@ def main(_):
         optimizer.make_session_run_hook(is_chief),
         tf.train.StopAtStepHook(last_step=FLAGS.train_steps),
     ]
-    with tf.train.MonitoredTrainingSession(server.target, is_chief, hooks=hooks) as session:
+    # A worker needs the ps tasks and itself: it does not wait for workers that are gone.
+    config = tf.ConfigProto(device_filters=["/job:ps", "/job:worker/task:%d" % FLAGS.task_index])
+    with tf.train.MonitoredTrainingSession(
+        server.target, is_chief, hooks=hooks, config=config
+    ) as session:
         while not session.should_stop():
             images, answers = mnist.train.next_batch(100)
             _, step, value = session.run([train, global_step, loss], {x: images, labels: answers})

@@ -35,8 +35,10 @@ def main(_):
         train = tf.train.AdagradOptimizer(0.1).minimize(loss, global_step=global_step)
     hooks = [tf.train.StopAtStepHook(last_step=FLAGS.train_steps)]
     rng = np.random.RandomState(FLAGS.task_index)
+    # A worker needs the ps tasks and itself: it does not wait for workers that are gone.
+    config = tf.ConfigProto(device_filters=["/job:ps", "/job:worker/task:%d" % FLAGS.task_index])
     with tf.train.MonitoredTrainingSession(
-        server.target, FLAGS.task_index == 0, hooks=hooks
+        server.target, FLAGS.task_index == 0, hooks=hooks, config=config
     ) as session:
         while not session.should_stop():
             some = rng.randint(0, 1000, size=(64, 5))
