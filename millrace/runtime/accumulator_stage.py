@@ -241,6 +241,7 @@ class _Gathering:
 
     def tell(self, attempt: Attempt) -> None:
         """One of the takes has a value or an error."""
+        attempt.waiter = None  # Else they would hold each other, and what was taken.
         with self._lock:
             self._left -= 1
             is_last = self._left == 0
