@@ -112,7 +112,7 @@ def join_accumulators(program: Program) -> None:
                 moved[Edge(member, i)] = Edge(joined, outputs)
                 outputs += 1
     nodes: dict[Node, None] = dict.fromkeys(stands_for.get(n, n) for n in program.nodes)
-    for node in nodes:
+    for node in (*nodes, *stands_for):
         node.inputs = [moved.get(edge, edge) for edge in node.inputs]
         node.controls = list(dict.fromkeys(stands_for.get(c, c) for c in node.controls))
     program.nodes = list(nodes)

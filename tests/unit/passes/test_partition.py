@@ -273,3 +273,92 @@ def test_what_is_little_travels_with_what_its_users_wait_for(size, messages):
     # What is large is sent as soon as it is there.
     assert sorted(name for names in found for name in names) == ["back", "early"]
     assert len(found) == messages
+
+
+# -- What travels with something else --------------------------------------------------------
+
+
+def accumulated(early, gradient_of, name="push"):
+    """A gradient that the worker computes from a value of the ps, pushed to the ps."""
+    with tf.device(WORKER):
+        gradient = tf.multiply(gradient_of, 2.0, name="gradient")
+    with tf.device(PS):
+        accumulator = tf.ConditionalAccumulator(tf.float32, [], shared_name="a")
+        return accumulator.apply_grad(gradient, early, name=name)
+
+
+def test_what_is_ready_early_waits_for_the_message_that_its_user_waits_for():
+    with tf.device(WORKER):
+        step = tf.placeholder_with_default(tf.constant(3, tf.int64), [], name="step")
+    push = accumulated(step, variable("w", PS))
+    assert transfers(cut(targets=[push])) == [
+        (PS, WORKER, ["w"]),
+        (WORKER, PS, ["step", "gradient"]),
+    ]
+
+
+def test_what_somebody_else_uses_early_is_sent_early():
+    with tf.device(WORKER):
+        step = tf.placeholder_with_default(tf.constant(3, tf.int64), [], name="step")
+    push = accumulated(step, variable("w", PS))
+    with tf.device(PS):
+        shown = tf.negative(step)
+    assert transfers(cut([shown], [push])) == [
+        (PS, WORKER, ["w"]),
+        (WORKER, PS, ["gradient"]),
+        (WORKER, PS, ["step"]),
+    ]
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_variable_travels_late_only_if_nothing_changes_it_before(waits):
+    with tf.device(WORKER):
+        step = tf.Variable(tf.constant(3, tf.int64), name="step")
+    push = accumulated(step, variable("w", PS))
+    with tf.device(WORKER), tf.control_dependencies([push] if waits else []):
+        changed = step.assign(4)
+    sent = [names for source, _, names in transfers(cut([changed], [push])) if source == WORKER]
+    assert sent == ([["step/read", "gradient"]] if waits else [["gradient"], ["step/read"]])
+
+
+def last_sends(parts):
+    """The tensors' names of the messages that go with the end of their part, by task."""
+    return {
+        part.task: [e.node.name for e in node.inputs]
+        for part in parts.values()
+        for node in part.program.nodes
+        if node.definition is SEND and node.attrs["last"]
+    }
+
+
+def test_a_token_comes_with_the_end_of_the_part_that_takes_it():
+    push = accumulated(tf.constant(0, tf.int64), variable("w", PS))
+    with tf.device(PS), tf.control_dependencies([push]):
+        token = tf.FIFOQueue(1, tf.float32, [[]], name="q").dequeue(name="token")
+    with tf.device(WORKER):
+        parts = cut([tf.negative(token)])
+    assert last_sends(parts) == {PS: ["token"]}
+    (send,) = [n for n in parts[PS].program.nodes if n.attrs.get("last")]
+    assert parts[PS].last_key == send.attrs["key"] and parts[WORKER].last_key is None
+
+
+def test_a_part_that_still_waits_for_its_master_does_not_keep_back_what_it_sends():
+    push = accumulated(tf.constant(0, tf.int64), variable("w", PS))
+    parts = cut(targets=[push])
+    assert last_sends(parts) == {} and parts[PS].last_key is None
+
+
+def test_what_python_does_beside_a_message_does_not_keep_it_back():
+    a = variable("a", PS)
+    with tf.device(PS):
+        slow = tf.py_func(lambda: None, [], [])
+    with tf.device(WORKER):
+        parts = cut([a + 1.0], [slow])
+    assert last_sends(parts) == {}
+
+
+def test_a_part_of_a_partial_run_keeps_nothing_back():
+    a = variable("a", PS)
+    with tf.device(WORKER):
+        parts = cut([a + 1.0], ends_at_home=True)
+    assert last_sends(parts) == {}

@@ -268,3 +268,27 @@ def test_a_take_says_whose_gradient_is_missing():
     assert words.startswith(
         "2 gradients in accumulator 'acc', which has 1 of step 1: none from w2."
     )
+
+
+def test_gradients_are_summed_in_memory_that_nobody_else_has_and_in_no_other():
+    state = dense()
+    theirs, own = array(1, 2), array(3, 6)
+    state.apply(theirs, 0)
+    state.apply(own, 0, is_own=True)
+    other = array(5, 1)
+    state.apply(other, 0)
+    taken = take(state, 3).result()
+    assert taken is own and taken.tolist() == [3, 3]
+    assert theirs.tolist() == [1, 2] and other.tolist() == [5, 1]
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.int32, np.complex64, np.float16])
+def test_the_mean_in_place_is_the_mean(kind):
+    means = []
+    for is_own in (True, False):
+        state = DenseAccumulatorState("acc", TensorShape([3]), True)
+        for values in ([7, -7, 2], [2, 2, 2], [1, 1, 1]):
+            state.apply(np.array(values, kind), 0, is_own=is_own)
+        means.append(take(state, 3).result())
+    assert means[0].dtype == means[1].dtype == kind
+    assert means[0].tolist() == means[1].tolist()

@@ -1,0 +1,117 @@
+"""What a round of synchronous training costs, counted; and that it is the round it should be."""
+
+import concurrent.futures
+import gc
+
+import numpy as np
+
+import millrace as tf
+
+PS = "/job:ps/replica:0/task:0"
+ROUNDS = 10
+PATIENCE = tf.RunOptions(timeout_in_ms=60_000)
+
+
+class Replica:
+    """A worker whose rounds are closed one by one, so that counts are exact."""
+
+    def __init__(self, cluster, optimizer=None):
+        setter = tf.train.replica_device_setter(
+            cluster=cluster.spec, worker_device="/job:worker/task:0"
+        )
+        with tf.device(setter):
+            self.step = tf.train.get_or_create_global_step()
+            self.x = tf.placeholder(tf.float32, [None, 6])
+            self.y = tf.placeholder(tf.float32, [None, 2])
+            hidden = tf.nn.relu(tf.nn.xw_plus_b(self.x, self.weights([6, 5], "a"), self.bias(5)))
+            out = tf.nn.xw_plus_b(hidden, self.weights([5, 2], "b"), self.bias(2))
+            self.loss = tf.reduce_mean(tf.square(out - self.y))
+            inner = optimizer or tf.train.AdamOptimizer(0.01)
+            self.optimizer = tf.train.SyncReplicasOptimizer(inner, 1, 1)
+            self.train = self.optimizer.minimize(self.loss, self.step)
+            self.close_round = self.optimizer._sync_op
+        self.feed = {self.x: np.arange(24.0).reshape(4, 6) / 10, self.y: np.ones([4, 2])}
+
+    def weights(self, shape, name):
+        first = np.linspace(-1, 1, shape[0] * shape[1]).reshape(shape).astype(np.float32)
+        return tf.get_variable(name, initializer=first)
+
+    def bias(self, size):
+        return tf.Variable(tf.zeros([size]))
+
+    def begin(self, session):
+        session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+        session.run(self.optimizer.chief_init_op)
+
+    def round(self, session):
+        with concurrent.futures.ThreadPoolExecutor(1) as chief:
+            closed = chief.submit(session.run, self.close_round, options=PATIENCE)
+            _, loss = session.run([self.train, self.loss], self.feed, options=PATIENCE)
+            closed.result()
+        return float(loss)
+
+
+def test_a_round_is_three_messages_each_way_and_two_xla_calls(any_cluster):
+    """The step: run, then parameters; gradients, then token and end. The round: run, then end."""
+    replica = Replica(any_cluster)
+    worker, ps = any_cluster["worker", 0], any_cluster["ps", 0]
+    with tf.Session(worker.target) as session:
+        replica.begin(session)
+        for _ in range(2):
+            replica.round(session)
+        traffic = worker.peers.traffic()[PS]
+        sent, received = traffic.messages_sent, traffic.messages_received
+        calls = ps.worker.xla_calls, worker.worker.xla_calls
+        for _ in range(ROUNDS):
+            replica.round(session)
+        assert traffic.messages_sent - sent == 3 * ROUNDS
+        assert traffic.messages_received - received == 3 * ROUNDS
+        assert ps.worker.xla_calls - calls[0] == ROUNDS  # all updates
+        assert worker.worker.xla_calls - calls[1] == ROUNDS  # all gradients
+        assert session.run(replica.step) == ROUNDS + 2
+
+
+def test_what_a_ps_runs_in_a_round_does_not_grow_with_the_variables(cluster):
+    replica = Replica(cluster)
+    with tf.Session(cluster.target("worker")) as session:
+        replica.begin(session)
+        replica.round(session)
+        plans = [graph.plan for graph in cluster["ps", 0].worker._graphs.values()]
+        stages = sorted(
+            [type(s).__name__ for s in plan.stages]
+            for plan in plans
+            if any(type(s).__name__.endswith("GradientsStage") for s in plan.stages)
+        )
+        assert stages == [
+            ["ReceiveStage", "SendStage", "ApplyGradientsStage", "HandleStage", "SendStage"],
+            ["TakeGradientsStage", "CompiledStage", "HandleStage"],
+        ]
+
+
+def test_one_worker_in_step_learns_as_one_that_is_alone(any_cluster):
+    replica = Replica(any_cluster)
+    with tf.device("/job:ps/task:0"):
+        plain = tf.train.AdamOptimizer(0.01, name="plain").minimize(replica.loss)
+    with tf.Session(any_cluster.target("worker")) as session:
+        replica.begin(session)
+        in_step = [replica.round(session) for _ in range(5)]
+        session.run(tf.global_variables_initializer())
+        alone = [session.run([plain, replica.loss], replica.feed)[1] for _ in range(5)]
+    np.testing.assert_allclose(in_step, alone, rtol=1e-5)
+
+
+def test_a_round_leaves_nothing_to_the_garbage_collector(any_cluster):
+    """A gradient that stays in memory keeps its sender's from being used again."""
+    replica = Replica(any_cluster)
+    with tf.Session(any_cluster.target("worker")) as session:
+        replica.begin(session)
+        for _ in range(3):
+            replica.round(session)
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(20):
+                replica.round(session)
+            assert gc.collect() < 20  # not one object a round
+        finally:
+            gc.enable()
