@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -17,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from millrace.platform.ports import HeldPorts
 
 _FOLDER = Path(__file__).parent
 _VARIABLE = "MILLRACE_TENSORFLOW_PYTHON"
@@ -42,7 +43,8 @@ def tensorflow_python() -> str:
 def tensorflow_environment() -> dict[str, str]:
     """Environment variables for a program of TensorFlow's."""
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
-    for name in ("PYTHONPATH", "http_proxy", "https_proxy", "grpc_proxy"):
+    # Its XLA may not know the flags of ours.
+    for name in ("PYTHONPATH", "XLA_FLAGS", "http_proxy", "https_proxy", "grpc_proxy"):
         environment.pop(name, None)
     return environment
 
@@ -70,15 +72,6 @@ def run_tensorflow(tensorflow_python: str) -> Callable[..., Any]:
     return run
 
 
-def free_ports(count: int) -> list[int]:
-    """Ports of this machine that nobody listens at."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("localhost", 0))
-        return [each.getsockname()[1] for each in sockets]
-
-
 class Cluster:
     """Tasks of Millrace, each a process.
 
@@ -97,10 +90,8 @@ class Cluster:
           tensorflow: An interpreter that has TensorFlow, and the job whose task 0 is TensorFlow's
             own; nothing when all tasks are Millrace's.
         """
-        ports = iter(free_ports(sum(sizes.values())))
-        self.addresses = {
-            job: [f"localhost:{next(ports)}" for _ in range(size)] for job, size in sizes.items()
-        }
+        self._held = {job: HeldPorts(size) for job, size in sizes.items()}
+        self.addresses = {job: held.addresses for job, held in self._held.items()}
         self._log_folder = log_folder
         self._tensorflow = tensorflow
         self._tasks: list[tuple[subprocess.Popen[str], Path]] = []
@@ -152,6 +143,8 @@ class Cluster:
             finally:
                 assert process.stdout is not None
                 process.stdout.close()
+        for held in self._held.values():
+            held.close()
 
     def logs(self) -> str:
         """What the tasks have said."""
