@@ -131,15 +131,21 @@ def current() -> FileAccess | None:
     return getattr(_current, "access", None)
 
 
+def confine(access: FileAccess | None) -> FileAccess | None:
+    """Confines what the thread does from now on; what it was confined to before."""
+    before = current()
+    _current.access = access
+    return before
+
+
 @contextlib.contextmanager
 def confined(access: FileAccess | None) -> Iterator[None]:
     """Confines what the thread does meanwhile; None lifts the confinement."""
-    before = current()
-    _current.access = access
+    before = confine(access)
     try:
         yield
     finally:
-        _current.access = before
+        confine(before)
 
 
 def check(scheme: str, path: str) -> None:

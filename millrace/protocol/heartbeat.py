@@ -105,10 +105,10 @@ def observed(passed: float, settings: Settings) -> float:
     return min(max(passed, 0.0), 2 * settings.interval)
 
 
-def was_paused(passed: float, settings: Settings) -> bool:
-    """Whether an observer that did not look for so long may have been given up by others.
+def pause_seconds(settings: Settings) -> float:
+    """An observer that did not look for so long may have been given up by others.
 
     Half of what they wait for: they count from when they last heard something, and that may have
     been up to two of their looks before the pause began.
     """
-    return passed >= settings.silence - 2 * settings.interval
+    return settings.silence - 2 * settings.interval

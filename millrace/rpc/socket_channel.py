@@ -172,7 +172,7 @@ class SocketChannel(Channel):
         try:
             message = self._reader.read()
             if message is not None:
-                if message.kind is Kind.RUN and self.turn is not None:
+                if message.kind is Kind.RUN and self.turn is not None and not self.turn.is_kept:
                     self.turn.keep()  # Nobody here waits for what its master sends.
                 self._received(message)
                 return self._closed is None

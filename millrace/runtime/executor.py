@@ -122,12 +122,11 @@ class Execution:
 
     def advance(self) -> None:
         """Runs all stages that can run now."""
-        allowed = self.step.session.file_access
-        if allowed is not file_access.current():
-            with file_access.confined(allowed):
-                self._advance()
-        else:
+        before = file_access.confine(self.step.session.file_access)
+        try:
             self._advance()
+        finally:
+            file_access.confine(before)
 
     def _advance(self) -> None:
         ready, arrived, step = self._ready, self._arrived, self.step

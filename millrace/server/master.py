@@ -8,6 +8,7 @@ values go between the tasks themselves.
 from __future__ import annotations
 
 import json
+import itertools
 import queue
 import secrets
 import threading
@@ -56,6 +57,8 @@ from millrace.server.worker import (
 )
 
 _NO_TRACE = 0
+#: Numbers of steps have 63 bits.
+_NUMBERS = (1 << 63) - 1
 #: Bits of the number that comes with the handle of a part to run.
 TRACE = 1
 #: How long a failed step waits for the other tasks to say that they have stopped.
@@ -97,10 +100,16 @@ class Master:
         self.sessions: dict[str, MasterSession] = {}
         self._opening: set[MasterSession] = set()
         self._closed = False
+        #: Of steps: no other master's are near.
+        self._numbers = itertools.count(secrets.randbits(62) | 1)
         #: What is to be done when there is time, also on behalf of the garbage collector, which
         #: may come at any point: hence a queue that a thread may enter twice.
         self._chores: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         start_thread(_do_chores, f"millrace chores of {worker.task}", self._chores)
+
+    def new_number(self) -> int:
+        """A number for a step."""
+        return next(self._numbers) & _NUMBERS
 
     def create_session(
         self,
@@ -504,7 +513,7 @@ class MasterSession:
         if options is not None:
             timeout = options.timeout_in_ms or timeout
             trace = options.trace_level > _NO_TRACE and run_metadata is not None
-        number = secrets.randbits(62) or 1
+        number = self._master.new_number()
         step = Step(
             self._state.state,
             executor.run_values,
@@ -648,7 +657,7 @@ class MasterSession:
     ) -> Any:
         """Starts a step whose feeds arrive in parts, here; other tasks get theirs from here."""
         prepared = self._prepare(fetches, targets, feeds, partial=True)
-        number = secrets.randbits(62) or 1
+        number = self._master.new_number()
         step = Step(self._state.state, executor.run_values)
         self._begin(prepared, number, step)
         self._partial_runs.add(number)

@@ -19,7 +19,7 @@ from typing import Any
 
 from millrace.core import errors
 from millrace.platform import logging
-from millrace.protocol.heartbeat import Heartbeat, Instruction, Settings, was_paused
+from millrace.protocol.heartbeat import Heartbeat, Instruction, Settings, pause_seconds
 from millrace.rpc.channel import Channel, start_thread
 from millrace.rpc.message import Kind, Message
 
@@ -86,6 +86,7 @@ class Watch:
     ) -> None:
         self._name = name
         self._settings = settings
+        self._pause = pause_seconds(settings)
         self._needed = needed
         self._channels = channels
         self._probe = probe
@@ -111,7 +112,7 @@ class Watch:
 
     def was_paused(self) -> bool:
         """Whether this process was not awake for so long that others may have given it up."""
-        return was_paused(time.monotonic() - self.awake_at, self._settings)
+        return time.monotonic() - self.awake_at >= self._pause
 
     def _run(self) -> None:
         while not self._stopped.wait(self._settings.interval):

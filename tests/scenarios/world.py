@@ -28,7 +28,7 @@ from millrace.core import errors
 from millrace.core.tensor_shape import TensorShape
 from millrace.protocol.accumulator import DenseAccumulatorState, Take
 from millrace.protocol.doubt import Doubt
-from millrace.protocol.heartbeat import Heartbeat, Instruction, Settings, was_paused
+from millrace.protocol.heartbeat import Heartbeat, Instruction, Settings, pause_seconds
 from millrace.protocol.membership import Membership, Verdict
 from millrace.protocol.queue import Dequeue, Enqueue, FifoQueueState
 from millrace.runtime.mailbox import Mailbox
@@ -136,7 +136,7 @@ class Task:
                 self.on_message(link, message)
 
     def _check_pause(self) -> None:
-        if was_paused(self.world.now - self._awake_at, SETTINGS):
+        if self.world.now - self._awake_at >= pause_seconds(SETTINGS):
             number = self._doubt.begin(self.links)
             self._awake_at = self.world.now
             for link in self.links:
