@@ -7,8 +7,8 @@ values go between the tasks themselves.
 
 from __future__ import annotations
 
-import json
 import itertools
+import json
 import queue
 import secrets
 import threading
