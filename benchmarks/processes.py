@@ -43,7 +43,7 @@ def environment_of(library: str) -> dict[str, str]:
 def wide_console() -> Console:
     """A console on which the tables fit, also where the output goes to a file."""
     console = Console()
-    return console if console.is_terminal else Console(width=110)
+    return console if console.is_terminal else Console(width=120)
 
 
 class Task:

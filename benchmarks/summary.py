@@ -63,6 +63,8 @@ def main() -> int:
         table.add_row(title, measured, f"[{color}]{ratio:.2f}", f"{least}", f"{aim or ''}")
     console = wide_console()
     console.print(table)
+    dates = {name: read(name).get("date", "never") for name in ("local", "cluster")}
+    console.print(f"Measured: one process {dates['local']}, clusters {dates['cluster']}.")
     console.print(f"{len(rows) - missed} of {len(rows)} reach what they must.")
     return 1 if missed else 0
 
