@@ -1,6 +1,6 @@
 """Small stages of whole numbers and truth values, which need no XLA program to be right.
 
-A session looks whether all variables have values, or how long a list is, once or twice. On NumPy
+A session looks whether all variables have values, or how long a list is, a few times. On NumPy
 the same kernels give the same results (that is how constants fold), within microseconds instead
 of the milliseconds that compiling takes. A stage that goes on to be run gets its program.
 """
@@ -17,8 +17,9 @@ from millrace.passes.function_body import functions_of
 from millrace.passes.node import Edge, Node
 from millrace.runtime.kernel_call import Services, StoredState, run_nodes
 
-#: How often a stage is run so before it is compiled.
-RUNS = 4
+#: How often a stage is run so before it is compiled: a worker that waits for the chief looks about
+#: twenty times in the first seconds.
+RUNS = 32
 #: How many numbers come in at most.
 _MOST_NUMBERS = 4096
 

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 from millrace.platform import logging
 
-#: Pauses of a wait that has no interval of its own: the first, and the longest.
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 0.5
+#: Pauses of a wait that has no interval of its own: the first, and the longest. Each is a fifth
+#: longer than the one before, so that nobody is late by more than a fifth of the wait.
+_FIRST_PAUSE, _LONGEST_PAUSE, _GROWTH = 0.02, 0.5, 1.2
 #: When a wait first says what it waits for, and how often from then on.
 _FIRST_WORD, _NEXT_WORDS = 5.0, 10.0
 #: Shorter than this is not worth a sleep.
@@ -85,7 +86,7 @@ class Wait:
             if remaining <= 0:
                 return False
             pause = min(self._quick_pause, remaining)
-            self._quick_pause = min(1.5 * self._quick_pause, _LONGEST_PAUSE)
+            self._quick_pause = min(_GROWTH * self._quick_pause, _LONGEST_PAUSE)
         wake_up = self.seconds + pause
         self.speak(describe)
         while (left := wake_up - self.seconds) > _INSTANT:

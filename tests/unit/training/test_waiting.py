@@ -19,6 +19,14 @@ def test_a_wait_without_an_interval_looks_at_least_twice_a_second(fake_clock):
     assert max(fake_clock.sleeps) <= 0.5
 
 
+def test_a_wait_without_an_interval_is_late_by_a_fifth_at_most(fake_clock):
+    wait = Wait(None, clock=fake_clock.clock)
+    while wait.seconds < 20:
+        before = wait.seconds
+        wait.pause(lambda: "x")
+        assert wait.seconds - before <= 0.2 * before + 0.0201
+
+
 def test_a_wait_with_an_interval_keeps_to_it(fake_clock):
     wait = Wait(3, clock=fake_clock.clock)
     for looks in range(1, 5):
