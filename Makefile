@@ -72,6 +72,7 @@ bench: $(STAMP)
 	$(PYTHON) benchmarks/local.py || status=1; \
 	$(PYTHON) benchmarks/cluster.py || status=1; \
 	$(PYTHON) benchmarks/session.py || status=1; \
+	$(PYTHON) benchmarks/start.py || status=1; \
 	$(PYTHON) benchmarks/scaling.py || status=1; \
 	$(PYTHON) benchmarks/summary.py || status=1; \
 	exit $$status
