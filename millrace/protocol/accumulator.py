@@ -105,7 +105,7 @@ class AccumulatorState(ABC):
         self.count += 1
         if contributor:
             self.contributors[contributor] = self.contributors.get(contributor, 0) + 1
-        return self._serve()
+        return self._serve() if self._takes else []
 
     def begins_anew(self, contributor: str) -> bool:
         """A contributor begins, maybe not for the first time; whether its next one is a repeat."""

@@ -86,7 +86,7 @@ class _Stage:
 
     def values(self, inputs: list[Any], step: Any) -> list[Any]:
         """The inputs as NumPy arrays, and the variables as they are now."""
-        values = [_on_host(value) for value in inputs]
+        values = [v if type(v) is np.ndarray else _on_host(v) for v in inputs]
         for variable in self._variables:
             assert variable is not None
             values.append(StoredState(step.resources).read(variable))
@@ -258,8 +258,11 @@ class _Gathering:
         outputs: list[Any] = []
         try:
             for member, take in zip(self._members, self._takes, strict=True):
-                result = accumulators.conversion(member, self._step)(take.result())
-                outputs.extend(result if len(member.output_types) > 1 else (result,))
+                result = take.result()
+                if len(member.output_types) > 1:  # of a sparse one
+                    outputs.extend(accumulators.conversion(member, self._step)(result))
+                else:
+                    outputs.append(result)
         except Exception as error:
             self._deferred.set_error(error)
         else:
