@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -224,3 +225,49 @@ def counts(cluster: Any) -> tuple[int, int, int]:
         sum(t.bytes_sent for t in traffic),
         sum(server.worker.xla_calls for server in cluster.servers.values()),
     )
+
+
+def test_nobody_sees_half_of_an_update(make_cluster: Any) -> None:
+    """All columns of a row change alike, whoever reads and writes at the same time."""
+    cluster = make_cluster({"ps": 2, "worker": 1})
+    device = tf.train.replica_device_setter(
+        cluster=tf.train.ClusterSpec(cluster.spec), worker_device="/job:worker/task:0"
+    )
+    with tf.device(device):
+        ids = tf.placeholder(tf.int64, [None])
+        table = tf.get_variable(
+            "table",
+            initializer=tf.zeros([ROWS, 256]),
+            partitioner=tf.fixed_size_partitioner(2),
+        )
+        rows = tf.nn.embedding_lookup(table, ids, partition_strategy="div")
+        train = tf.train.GradientDescentOptimizer(1.0).minimize(-tf.reduce_sum(rows))
+    sess = tf.Session(cluster.target("worker"))
+    sess.run(tf.global_variables_initializer())
+    batch = np.arange(0, ROWS, 2)
+    steps, trainers = 25, 3
+    torn: list[Any] = []
+    done = threading.Event()
+
+    def write() -> None:
+        for _ in range(steps):
+            sess.run(train, {ids: batch})
+
+    def read() -> None:
+        while not done.is_set():
+            for found in (*sess.run(list(table)), sess.run(rows, {ids: batch})):
+                if (found != found[:, :1]).any():
+                    torn.append(found)
+
+    writers = [threading.Thread(target=write) for _ in range(trainers)]
+    reader = threading.Thread(target=read)
+    for thread in (*writers, reader):
+        thread.start()
+    for thread in writers:
+        thread.join()
+    done.set()
+    reader.join()
+    assert not torn
+    for found in sess.run(list(table)):
+        assert (found[::2] == steps * trainers).all() and not found[1::2].any()
+    sess.close()
