@@ -72,7 +72,7 @@ from millrace.runtime.kernel_call import (
     gather_inputs,
     variable_key,
 )
-from millrace.runtime.row_stage import TakeStage, UpdateStage
+from millrace.runtime.row_stage import StitchStage, TakeStage, UpdateStage
 from millrace.runtime.transfer_stage import ReceiveStage, SendStage, can_send
 
 _NOT_IN_XLA = frozenset(("string", "variant", "resource"))
@@ -440,7 +440,9 @@ def takes_dead_values(stage: Any) -> bool:
 
 
 def _is_quick(stage: Any) -> bool:
-    if isinstance(stage, CompiledStage | SendStage | ReceiveStage | TakeStage | UpdateStage):
+    if isinstance(
+        stage, CompiledStage | SendStage | ReceiveStage | TakeStage | UpdateStage | StitchStage
+    ):
         return True
     if isinstance(stage, ApplyGradientsStage | TakeGradientsStage | AssignStage):
         return True

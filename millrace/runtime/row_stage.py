@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from millrace.core import aligned
 from millrace.ops.padded_unique import padding
 from millrace.ops.row_updates import ROW_UPDATES
 from millrace.ops.xla import jax
@@ -34,16 +35,19 @@ MIN_TABLE_BYTES = 1 << 20
 _MAX_LENGTHS = 8
 #: So many arrays' memory is known without asking.
 _MAX_KNOWN = 32
+_STITCH = "_RoutedStitch"
 _TAKES = ("_MaskedTake", "_MaskedResourceTake", "Gather", "GatherV2", "ResourceGather")
 
 
 def applies(node: Node, wanted: set[Edge]) -> bool:
-    """Whether a node takes or updates rows of a large table that another task names.
+    """Whether a node takes or updates rows of a large table that another task names, or joins them.
 
     Args:
       node: The node.
       wanted: Edges whose values are used.
     """
+    if node.type == _STITCH:
+        return all(e.node.definition is RECEIVE for e in node.inputs[1:]) and _is_on_cpu()
     if node.type in _TAKES:
         params, indices = node.inputs[0], node.inputs[1]
         return (
@@ -67,8 +71,10 @@ def applies(node: Node, wanted: set[Edge]) -> bool:
     )
 
 
-def row_stage(node: Node, wanted: set[Edge], name: str) -> TakeStage | UpdateStage:
+def row_stage(node: Node, wanted: set[Edge], name: str) -> TakeStage | UpdateStage | StitchStage:
     """The stage of a node that `applies` is true of."""
+    if node.type == _STITCH:
+        return StitchStage(node)
     outputs = [edge for i in range(len(node.output_types)) if (edge := Edge(node, i)) in wanted]
     return (TakeStage if node.type in _TAKES else UpdateStage)(node, outputs, name)
 
@@ -244,6 +250,33 @@ class UpdateStage(_RowStage):
             slot.value = table
         self._rows[length] = rows
         return True
+
+
+class StitchStage:
+    """Puts rows that several tasks sent where they are wanted."""
+
+    blocking = False
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.nodes = [node]
+        self.inputs = list(dict.fromkeys(node.inputs))
+        self.outputs = [Edge(node, 0)]
+        self._places = [self.inputs.index(edge) for edge in node.inputs]
+
+    @property
+    def name(self) -> str:
+        """The node's name."""
+        return self.node.name
+
+    def run(self, inputs: list[Any], step: Any) -> list[Any]:
+        """The rows."""
+        places, *parts = (np.asarray(inputs[place]) for place in self._places)
+        joined = np.concatenate(parts)
+        # Where XLA takes it without a copy. Places are in bounds: see `RouteRows`.
+        rows = aligned.empty((*places.shape, *joined.shape[1:]), joined.dtype)
+        joined.take(places, axis=0, out=rows, mode="clip")
+        return [rows]
 
 
 def _count_rows(indices: Any, rows: int, padded: bool) -> int | None:

@@ -107,6 +107,8 @@ def test_rows_become_what_xla_alone_makes_of_them(
             trainer.session.close()
     assert sum(isinstance(stage, row_stage.UpdateStage) for stage in stages) == 2
     assert sum(isinstance(stage, row_stage.TakeStage) for stage in stages) == 2
+    # Large or not, rows of several tasks are joined on the host.
+    assert sum(isinstance(stage, row_stage.StitchStage) for stage in stages) == 2
     (losses, tables), (wanted_losses, wanted_tables) = results
     np.testing.assert_allclose(losses, wanted_losses, rtol=1e-6)
     assert len(tables) >= 2
