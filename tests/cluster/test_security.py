@@ -690,6 +690,25 @@ def test_a_greedy_client_may_have_so_many_calls_and_no_more(
     session.close()
 
 
+def test_steps_of_a_client_that_wait_for_each_other_do_not_need_many_shares(
+    make_job, monkeypatch, background
+):
+    monkeypatch.setenv("MILLRACE_MAX_COMPUTING_STEPS_PER_CLIENT", "1")
+    cluster, trainer = make_job()
+    with tf.device("/job:ps/task:0"):
+        here = tf.FIFOQueue(1, tf.float32, shapes=[[]], shared_name="here")
+    with tf.device("/job:worker/task:0"):
+        there = tf.FIFOQueue(1, tf.float32, shapes=[[]], shared_name="there")
+    with tf.Session(cluster.target("ps", 0, remote=True)) as session:
+        for queue in (here, there):
+            taken, put = queue.dequeue(), queue.enqueue([2.0])
+            calls = [background(lambda op=taken: session.run(op)) for _ in range(8)]
+            trainer.step()
+            for _ in calls:
+                session.run(put)
+            assert [call.result() for call in calls] == [2.0] * 8
+
+
 def _unfinished_request(port: int, method: str) -> socket.socket:
     """A connection with a call of which the request never ends, in HTTP/2's own bytes."""
 
