@@ -44,6 +44,13 @@ class Traffic:
         self.bytes_sent = 0
         self.bytes_received = 0
 
+    def add(self, other: Traffic) -> None:
+        """Adds what went over another channel."""
+        self.messages_sent += other.messages_sent
+        self.messages_received += other.messages_received
+        self.bytes_sent += other.bytes_sent
+        self.bytes_received += other.bytes_received
+
 
 class Channel(abc.ABC):
     """One end of a way for messages.

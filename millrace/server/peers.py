@@ -21,7 +21,7 @@ from millrace.platform import logging
 from millrace.protocol.doubt import Doubt
 from millrace.protocol.membership import Membership, Verdict
 from millrace.rpc import in_process, shared_memory
-from millrace.rpc.channel import Channel
+from millrace.rpc.channel import Channel, Traffic
 from millrace.rpc.grpc_channel import GrpcChannel
 from millrace.rpc.listener import TICKET_BYTES, SocketListener, dial
 from millrace.rpc.message import Kind, Message
@@ -365,10 +365,14 @@ class Peers:
         found = self._channels.get(address)
         return found is not None and found.is_open
 
-    def traffic(self) -> dict[str, Any]:
+    def traffic(self) -> dict[str, Traffic]:
         """What went over the channels that are open, by the name of the other task."""
+        found: dict[str, Traffic] = {}
         with self._lock:
-            return {channel.peer: channel.traffic for channel in self._channels.values()}
+            channels = list(self._open)
+        for channel in channels:
+            found.setdefault(channel.peer, Traffic()).add(channel.traffic)
+        return found
 
     def close(self) -> None:
         """Closes all channels."""

@@ -139,6 +139,9 @@ def test_what_is_kept_of_an_address_goes_with_its_last_channel(two):
         answer = json.loads(a.meet(json.dumps(greeting).encode()))
         made.append(a.accept_stream(bytes.fromhex(answer["ticket"])))
     assert a.channels("c:1") == made
+    for channel in made:
+        channel.send(Message(Kind.DONE, 1))
+    assert a.traffic()["/job:c"].messages_sent == 2, "on both channels to the same task"
     for left in (1, 0):
         made[left].close()
         assert a.channels("c:1") == made[:left] and a.has_channel("c:1") == bool(left)

@@ -64,6 +64,7 @@ def test_a_round_is_three_messages_each_way_and_two_xla_calls(any_cluster):
         calls = ps.worker.xla_calls, worker.worker.xla_calls
         for _ in range(ROUNDS):
             replica.round(session)
+        traffic = worker.peers.traffic()[PS]
         assert traffic.messages_sent - sent == 3 * ROUNDS
         assert traffic.messages_received - received == 3 * ROUNDS
         assert ps.worker.xla_calls - calls[0] == ROUNDS  # all updates

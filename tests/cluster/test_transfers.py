@@ -182,6 +182,7 @@ def test_a_training_step_is_two_round_trips_and_one_xla_call_for_all_updates(
         calls, steps = ps.worker.xla_calls, ps.worker.steps
         for _ in range(10):
             sess.run([train, loss], feed)
+        traffic = worker.peers.traffic()["/job:ps/replica:0/task:0"]
         assert traffic.messages_sent - sent <= 20
         assert traffic.messages_received - received <= 20
         assert ps.worker.steps - steps == 10
@@ -199,6 +200,7 @@ def test_a_fetched_value_of_another_task_comes_with_its_answer(cluster):
         traffic = cluster["worker", 0].peers.traffic()["/job:ps/replica:0/task:0"]
         before = traffic.messages_sent, traffic.messages_received
         sess.run(v)
+        traffic = cluster["worker", 0].peers.traffic()["/job:ps/replica:0/task:0"]
         assert (traffic.messages_sent, traffic.messages_received) == (before[0] + 1, before[1] + 1)
 
 
