@@ -4,10 +4,18 @@ A parameter server's update waits for gradients, and those for the worker's own 
 update is compiled for is known by then: the shapes of its variables, and those that the master has
 noted of what is sent (`_ReceiveTensors`). So tasks compile at the same time, not in turns. What is
 not known, or turns out to be otherwise, is compiled when it is run.
+
+Every worker registers an update of its own, and all are the same: who finds that another stage
+has compiled the very same program uses that one. It is the same for these shapes only, so that a
+program that was compiled ahead is never traced a second time (`OtherShapes`).
 """
 
 from __future__ import annotations
 
+import hashlib
+import threading
+import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -38,3 +46,71 @@ def _form(shape: TensorShape, dtype: Any) -> Any:
         return None
     kind = np.dtype(dtype.base_dtype.as_numpy_dtype)
     return jax.ShapeDtypeStruct(tuple(shape.as_list()), kind)  # type: ignore[no-untyped-call]
+
+
+class OtherShapes(Exception):
+    """Ends the tracing of a program that is called with other shapes than it was compiled for."""
+
+
+class Programs:
+    """Programs that were compiled ahead, by what they do."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._found: weakref.WeakValueDictionary[Any, Any] = weakref.WeakValueDictionary()
+        #: Those that some thread compiles now; set when it is done.
+        self._in_work: dict[Any, threading.Event] = {}
+
+    def compile(self, program: Any, forms: tuple[Any, ...], notes: Callable[[Any], Any]) -> Any:
+        """A compiled program that does what `program` does for arguments of these forms.
+
+        Args:
+          program: A jitted function.
+          forms: The shapes and types of its arguments.
+          notes: What else, told by its result, must be the same for one to stand for another;
+            None if none can.
+
+        Returns:
+          `program`, or another that was compiled before.
+        """
+        lowered = program.lower(*forms)
+        said, used = notes(lowered.out_info), _arguments_used(lowered)
+        if said is None or used is None:
+            lowered.compile()
+            return program
+        text = hashlib.sha256(lowered.as_text().encode()).digest()
+        key = (text, used, str(lowered.in_tree), said)
+        while True:
+            with self._lock:
+                other = self._found.get(key)
+                if other is not None:
+                    return other
+                awaited = self._in_work.get(key)
+                if awaited is None:
+                    done = self._in_work[key] = threading.Event()
+                    break
+            awaited.wait()
+        try:
+            lowered.compile()
+            with self._lock:
+                self._found[key] = program
+            return program
+        finally:
+            with self._lock:
+                del self._in_work[key]
+            done.set()
+
+
+def _arguments_used(lowered: Any) -> tuple[int, ...] | None:
+    """Which arguments a program's text speaks of; None if this JAX does not tell.
+
+    Those that it does not use are not in its text, and constants may be arguments too.
+    """
+    if getattr(jax.config, "jax_use_simplified_jaxpr_constants", False):
+        return None
+    found = getattr(getattr(lowered, "_lowering", None), "compile_args", {}).get("kept_var_idx")
+    return None if found is None else tuple(sorted(found))
+
+
+#: Of this process: a ps has one part of a step for each worker.
+PROGRAMS = Programs()

@@ -342,6 +342,9 @@ class CompiledStage:
                     slot.value = value
         except NotCompilable:
             self._is_interpreted = True
+        except compile_ahead.OtherShapes:
+            step.xla_calls -= 1
+            self._programs[key] = self._make_program(key, inputs)
         except foregone.NothingToCompute as found_out:
             step.xla_calls -= 1
             self._foregone[self._signature(key, inputs)] = found_out.results
@@ -355,7 +358,7 @@ class CompiledStage:
                 slot.lock.release()
         self._is_long = time.perf_counter() - start > _LONG_SECONDS
         if outcome is None:
-            # The nodes turned out not to fit into one program, or not to need one.
+            # The nodes turned out not to fit into one program, not into this one, or to need none.
             return self.run(inputs, step)
         outputs = outcome.outputs
         # One program's outputs become ready together: any of them tells.
@@ -404,9 +407,8 @@ class CompiledStage:
             return
         self._ahead = done = threading.Event()
         try:
-            program: Any = self._make_program((), [])
-            self._programs[()] = program
-            program.lower(*forms, ()).compile()
+            program: Any = self._make_program((), [], once=True)
+            self._programs[()] = compile_ahead.PROGRAMS.compile(program, (*forms, ()), _comparable)
         except Exception as error:
             # It will come again when the stage is run, and is told then.
             logging.debug("%s was not compiled ahead: %s", self.name, error)
@@ -478,12 +480,19 @@ class CompiledStage:
                 raise uninitialized(variable)
         return values
 
-    def _make_program(self, key: Any, inputs: list[Any]) -> Callable[..., _Outcome]:
+    def _make_program(
+        self, key: Any, inputs: list[Any], *, once: bool = False
+    ) -> Callable[..., _Outcome]:
+        """The jitted program; `once` if it may be traced for one set of shapes only."""
         static_values = {self.inputs[i]: np.asarray(inputs[i]) for i in self._static}
+        traced: list[bool] = []
 
         def stage(
             donated: list[Any], kept: list[Any], dynamic: list[Any], counters: Any
         ) -> _Outcome:
+            if once and traced:
+                raise compile_ahead.OtherShapes
+            traced.append(True)
             self._traces += 1
             shapes = tuple((value.shape, value.dtype) for value in jax.tree.leaves(dynamic))
             self._compiled_for.add((key, shapes))
@@ -573,6 +582,15 @@ class CompiledStage:
             else:
                 run_nodes(self.nodes, env, Services(stored, rng=keys.get), self._snapshots)
         return [env[edge] for edge in self.outputs]
+
+
+def _comparable(outcome: _Outcome) -> Any:
+    """What must be the same of two programs' results, besides the programs; None if none can be."""
+    notes = outcome.notes
+    if notes.checks or outcome.stores is not None:
+        return None  # An error would name the other's op.
+    counts = len(outcome.outputs), len(outcome.written)
+    return counts, tuple(notes.aliases), tuple(notes.moves)
 
 
 def _raise_failed_checks(oks: np.ndarray, details: list[Any], checks: list[_Check]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from typing import Any
 
@@ -101,3 +102,55 @@ def test_what_cannot_be_compiled_ahead_is_told_when_it_is_run(make_cluster: Any)
         sess.run(grow)
         sess.run(update, {x: [1, 2]})
         assert sess.run(weights).tolist() == [1, 4, 1, 4]
+
+
+def test_a_ps_compiles_the_update_of_all_workers_once(make_cluster: Any) -> None:
+    cluster = make_cluster({"ps": 1, "worker": 3})
+    compiled: list[str] = []
+
+    def note(event: str, _: float, **details: Any) -> None:
+        if event.endswith("/backend_compile_duration"):
+            compiled.append(details.get("fun_name", "?"))
+
+    jax.monitoring.register_event_duration_secs_listener(note)
+    try:
+        with contextlib.ExitStack() as sessions:
+            for index in range(3):
+                with tf.Graph().as_default():
+                    with tf.device("/job:ps/task:0"):
+                        weights = tf.get_variable("w", initializer=tf.ones([31, 7]))
+                    with tf.device(f"/job:worker/task:{index}"):
+                        x = tf.placeholder(tf.float32, [None, 31])
+                        loss = tf.reduce_mean(tf.square(tf.matmul(x, weights)))
+                    step = tf.train.MomentumOptimizer(0.001, 0.9).minimize(loss)
+                    initialize = tf.global_variables_initializer()
+                    sess = sessions.enter_context(tf.Session(cluster.target("worker", index)))
+                if index == 0:
+                    sess.run(initialize)
+                before = sess.run(weights)
+                sess.run(step, {x: np.ones([4, 31])})
+                assert (sess.run(weights) < before).all()
+                assert len(compiled) == 2 + index  # each worker's gradient, and one update
+    finally:
+        jax.monitoring.unregister_event_duration_listener(note)
+
+
+def test_other_shapes_than_were_known_ahead_get_a_program_of_their_own(make_cluster: Any) -> None:
+    cluster = make_cluster({"ps": 1, "worker": 1})
+    with tf.device("/job:ps/task:0"):
+        weights = tf.Variable(tf.ones([3]))
+    with tf.device("/job:worker/task:0"):
+        x = tf.placeholder(tf.float32, [None])
+        sent = tf.square(x)
+        sent.set_shape([3])  # which need not be so
+    with tf.device("/job:ps/task:0"):
+        update = tf.assign_add(weights, sent).op
+        grow = tf.assign(weights, tf.zeros([4]), validate_shape=False).op
+    with tf.Session(cluster.target("worker")) as sess:
+        sess.run(weights.initializer)
+        sess.run(update, {x: [1, 2, 3]})
+        assert sess.run(weights).tolist() == [2, 5, 10]
+        sess.run(grow)
+        for times in (1, 2):
+            sess.run(update, {x: [1, 2, 3, 4]})
+            assert sess.run(weights).tolist() == [times * 1, times * 4, times * 9, times * 16]
