@@ -84,7 +84,7 @@ def address_of_viewer(job: subprocess.Popen[str]) -> str:
 
 
 def until(found: Callable[[], Any], what: str) -> Any:
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 240
     while not (value := found()):
         assert time.monotonic() < deadline, f"the browser does not show {what}"
         time.sleep(0.25)
