@@ -20,13 +20,20 @@ HERE = pathlib.Path(__file__).parent
 PATIENCE = 180.0
 
 
+#: They hold ports for servers that start later: see millrace/platform/ports.py.
+_HOLDERS: list[socket.socket] = []
+
+
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listened on a moment ago."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
+    """Ports that nobody else is given while this process runs."""
+    ports = []
+    for _ in range(count):
+        holder = socket.socket()
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind(("127.0.0.1", 0))
+        _HOLDERS.append(holder)
+        ports.append(holder.getsockname()[1])
+    return ports
 
 
 def environment_of(library: str) -> dict[str, str]:
