@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from millrace.core import aligned, dtypes, errors
+from millrace.core import dtypes, errors
 from millrace.core.aligned import ALIGNMENT
 from millrace.core.dead import DEAD
 from millrace.platform import limits
@@ -393,4 +393,7 @@ def aligned_buffer(size: int) -> Any:
     """A writable memoryview of `size` bytes that begins at a multiple of ALIGNMENT."""
     if not size:
         return memoryview(bytearray())
-    return memoryview(aligned.empty((size,), np.uint8).view(_Received))
+    # Arrays made of it find this as their base, because it has its memory itself.
+    memory = _Received((size + ALIGNMENT,), np.uint8)
+    start = -memory.__array_interface__["data"][0] % ALIGNMENT
+    return memoryview(memory)[start : start + size]  # type: ignore[arg-type]

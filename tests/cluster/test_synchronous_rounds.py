@@ -4,8 +4,10 @@ import concurrent.futures
 import gc
 
 import numpy as np
+import pytest
 
 import millrace as tf
+from millrace.ops import shared_state
 
 PS = "/job:ps/replica:0/task:0"
 ROUNDS = 10
@@ -70,6 +72,44 @@ def test_a_round_is_three_messages_each_way_and_two_xla_calls(any_cluster):
         assert ps.worker.xla_calls - calls[0] == ROUNDS  # all updates
         assert worker.worker.xla_calls - calls[1] == ROUNDS  # all gradients
         assert session.run(replica.step) == ROUNDS + 2
+
+
+def test_a_round_is_closed_by_the_thread_that_brings_its_last_gradient(any_cluster, monkeypatch):
+    replica = Replica(any_cluster)
+    ps = any_cluster["ps", 0].worker
+    handed_over = []
+    submit = ps._threads.submit
+
+    def note(function, *args):
+        if function.__qualname__.startswith(("Execution.", "Worker.")):
+            handed_over.append(function)
+        return submit(function, *args)
+
+    with tf.Session(any_cluster.target("worker")) as session:
+        replica.begin(session)
+        for _ in range(2):
+            replica.round(session)
+        with monkeypatch.context() as patch:
+            patch.setattr(ps._threads, "submit", note)
+            for _ in range(ROUNDS):
+                replica.round(session)
+    assert not handed_over
+
+
+@pytest.mark.parametrize("way", ["socket", "grpc"])
+def test_no_gradient_is_copied_on_its_way_into_an_accumulator(make_cluster, way, monkeypatch):
+    cluster = make_cluster({"ps": 1, "worker": 1}, way)
+    replica = Replica(cluster)
+    copied = []
+    with tf.Session(cluster.target("worker")) as session:
+        replica.begin(session)
+        for _ in range(2):
+            replica.round(session)
+        with monkeypatch.context() as patch:
+            patch.setattr(shared_state, "kept", lambda array: copied.append(array) or array)
+            for _ in range(ROUNDS):
+                replica.round(session)
+    assert not copied
 
 
 def test_what_a_ps_runs_in_a_round_does_not_grow_with_the_variables(cluster):
