@@ -1,4 +1,4 @@
-"""A network that is cut while a step waits, and mended: by a network namespace of the test's own.
+"""A network that is cut while a step waits, and mended: by network namespaces of the test's own.
 
 Where namespaces cannot be made (that takes root), a proxy between the tasks stops forwarding.
 """
@@ -19,27 +19,45 @@ from millrace.platform.ports import HeldPorts
 PS = "/job:ps/replica:0/task:0"
 
 
-class Namespace:
-    """A loopback interface of its own, which can be taken down."""
+class Namespaces:
+    """One for each task, and a cable between them, which can be pulled.
+
+    Not one loopback for both: tasks of one namespace meet where no interface is needed.
+    """
 
     def __init__(self) -> None:
-        self._name = f"millrace-{os.getpid()}"
-        _ip("netns", "add", self._name)
-        self.within = ("ip", "netns", "exec", self._name)
+        self._names = [f"millrace-{os.getpid()}-{job}" for job in ("ps", "worker")]
+        # Each is alone with the other: any address and any port is free.
+        self.ps, self.worker = "10.0.0.1:2222", "10.0.0.2:2222"
+        self.ps_as_seen = self.ps
         self.protocol = ""
-        #: Nobody else is there: any port is free.
-        self.ps = self.ps_as_seen = "localhost:2222"
-        self.worker = "localhost:2223"
-        self.mend()
+        open_door = ("env", "MILLRACE_INSECURE=1")
+        self.within_ps, self.within_worker = (
+            ("ip", "netns", "exec", name, *open_door) for name in self._names
+        )
+        try:
+            for name in self._names:
+                _ip("netns", "add", name)
+                _ip("-n", name, "link", "set", "lo", "up")
+            one, other = self._names
+            _ip("-n", one, "link", "add", "cable", "type", "veth", "peer", "cable", "netns", other)
+            for name, address in zip(self._names, (self.ps, self.worker), strict=True):
+                _ip("-n", name, "address", "add", f"{address.split(':')[0]}/24", "dev", "cable")
+                _ip("-n", name, "link", "set", "cable", "up")
+        except BaseException:
+            self.close()
+            raise
 
     def cut(self) -> None:
-        _ip("-n", self._name, "link", "set", "lo", "down")
+        _ip("-n", self._names[0], "link", "set", "cable", "down")
 
     def mend(self) -> None:
-        _ip("-n", self._name, "link", "set", "lo", "up")
+        _ip("-n", self._names[0], "link", "set", "cable", "up")
 
     def close(self) -> None:
-        _ip("netns", "del", self._name)
+        for name in self._names:
+            with contextlib.suppress(OSError, subprocess.CalledProcessError):
+                _ip("netns", "del", name)
 
 
 def _ip(*words: str) -> None:
@@ -56,7 +74,7 @@ class Proxy:
         self._held = HeldPorts(2)
         self.ps, self.worker = self._held.addresses
         self.ps_as_seen = f"localhost:{self._listener.getsockname()[1]}"
-        self.within = ()
+        self.within_ps = self.within_worker = ()
         self.protocol = "grpc"  # The fast plane would go by another port.
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -94,11 +112,11 @@ class Proxy:
         self._held.close()
 
 
-@pytest.fixture(params=["namespace", "proxy"])
+@pytest.fixture(params=["namespaces", "proxy"])
 def network(request):
-    if request.param == "namespace":
+    if request.param == "namespaces":
         try:
-            made = Namespace()
+            made = Namespaces()
         except (OSError, subprocess.CalledProcessError):
             made = Proxy()
     else:
@@ -110,10 +128,11 @@ def network(request):
 def test_a_step_fails_when_the_network_is_cut_and_training_goes_on_when_it_is_mended(
     network, make_process
 ):
-    options = {"within": network.within, "protocol": network.protocol}
     spec = {"ps": [network.ps], "worker": [network.worker]}
-    make_process("ps", 0, spec, "serve", **options)
-    worker = make_process("worker", 0, {**spec, "ps": [network.ps_as_seen]}, "train", **options)
+    seen = {**spec, "ps": [network.ps_as_seen]}
+    how = network.protocol
+    make_process("ps", 0, spec, "serve", within=network.within_ps, protocol=how)
+    worker = make_process("worker", 0, seen, "train", within=network.within_worker, protocol=how)
     worker.hears("^step")
     network.cut()
     line = worker.hears("^error")
