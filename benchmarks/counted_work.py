@@ -50,7 +50,7 @@ TOLERANCE = 0.03
 WARM_STEPS = 6
 STEPS = 15
 #: A task that nobody waits for makes no calls, and pings would be counted.
-QUIET = {"MILLRACE_HEARTBEAT_SECONDS": "1000"}
+QUIET = {"MILLRACE_SPIN": "0", "MILLRACE_HEARTBEAT_SECONDS": "1000"}
 GRPC_THREADS = ("event_engine", "grpc_", "lifeguard", "timer_manager")
 COUNTS = ("messages", "bytes", "xla_calls", "ps_python_calls", "worker_python_calls")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import select
+import socket
 from typing import Any
 
 from millrace.rpc import shared_memory
@@ -14,9 +16,14 @@ from millrace.rpc.message import (
     decode,
     place_of,
 )
+from millrace.rpc.spin import lookout
 
 #: Read at a time: most messages are small, and come whole.
 _BUFFER_BYTES = 16 << 10
+
+
+def _never() -> bool:
+    return False
 
 
 class MessageReader:
@@ -29,6 +36,10 @@ class MessageReader:
         self._traffic = traffic
         self._incoming = incoming
         self._buffer = memoryview(bytearray(_BUFFER_BYTES))
+        self._poll: Any = None
+        if isinstance(connection, socket.socket):
+            self._poll = select.poll()
+            self._poll.register(connection.fileno(), select.POLLIN)
         #: What was read and not used is between these.
         self._start = self._end = 0
 
@@ -76,6 +87,8 @@ class MessageReader:
         if self._start:
             self._buffer[:left] = self._buffer[self._start : self._end]
             self._start, self._end = 0, left
+        if self._poll is not None and not left:
+            lookout.until(self._poll, _never)
         count: int = self._connection.recv_into(self._buffer[left:])
         self._traffic.bytes_received += count
         self._end = left + count

@@ -19,6 +19,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
+from millrace.rpc.spin import lookout
+
 #: The own thread reads again when nobody else has read for so long, in seconds: with nobody
 #: waiting, and with somebody who follows.
 _GRACE = 0.02
@@ -182,7 +184,9 @@ class Listener:
         try:
             if is_over():  # since we looked: whoever did it may have thought that we look again
                 return []
-            events = self._poll.poll(math.ceil(seconds * 1000))
+            events = lookout.until(self._poll, is_over)
+            if not events and not is_over():
+                events = self._poll.poll(math.ceil(seconds * 1000))
         finally:
             self._is_asleep = False
         ready = []

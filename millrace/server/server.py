@@ -27,6 +27,7 @@ from millrace.rpc.channel import Channel, start_thread
 from millrace.rpc.message import Kind, Message
 from millrace.rpc.security import Security, check_door, is_loopback
 from millrace.rpc.service import CachedThreads, RpcServer, shorten
+from millrace.rpc.spin import lookout
 from millrace.runtime.plan import host_value
 from millrace.runtime.step import Step
 from millrace.runtime.step_stats import fill_metadata
@@ -329,14 +330,15 @@ class Server:
 
     def _settle_threads(self, graph: Graph | None = None) -> None:
         """Chooses how many threads XLA gets, if it has none yet."""
-        definition = self._server_def
+        definition, cores = self._server_def, len(os.sched_getaffinity(0))
+        tasks, same_job = threads.neighbours(
+            self._cluster, definition.job_name, self._own_address()
+        )
+        lookout.settle(cores, tasks, os.environ)
         count: int | None = definition.default_session_config.intra_op_parallelism_threads
         if not count:
-            tasks, same_job = threads.neighbours(
-                self._cluster, definition.job_name, self._own_address()
-            )
             work = None if graph is None else threads.largest_product(graph)
-            count = threads.choose(len(os.sched_getaffinity(0)), tasks, same_job, work)
+            count = threads.choose(cores, tasks, same_job, work)
         if count:
             use_threads(count)
 

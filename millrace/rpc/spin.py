@@ -1,0 +1,98 @@
+"""Looking for a message again and again for a moment, before sleeping until it comes.
+
+To wake a core that sleeps takes longer than most of what it is woken for, on a virtual machine
+many times as long: a step of a small model takes half as long again. Where each task of a machine
+has a core of its own, nobody needs the core of a task that waits, so it looks out for its message
+instead of sleeping. Never for long, and never in more than one thread of a process.
+
+Whoever never sleeps is the first to be put aside when others want the core. A look that took too
+long tells that this has happened; then threads sleep as ever for a while, which doubles each time.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+#: The longest wait without sleep: the next message of a step that is worth it comes sooner.
+_SECONDS = 0.002
+#: How many looks before the clock is asked, and what they take at most when nobody disturbs them.
+_LOOKS = 8
+_UNDISTURBED = 0.0005
+#: How long to sleep as ever after a disturbance: at first, and at most.
+_SHORTEST_REST, _LONGEST_REST = 0.02, 10.0
+#: After as many messages in a row the next disturbance is again the first.
+_GOOD = 1000
+
+
+class Lookout:
+    """Whether and how the threads of one process look out for messages.
+
+    Attributes:
+      is_on: Whether they do at all.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.is_on = False
+        self._clock = clock
+        self._one = threading.Lock()
+        self._rests_until = 0.0
+        self._rest = _SHORTEST_REST
+        self._found = 0
+
+    def settle(self, cores: int, tasks: int, environment: Mapping[str, str]) -> None:
+        """Decides whether to look out.
+
+        Args:
+          cores: Of this machine that the process may use.
+          tasks: The cluster's tasks on this machine.
+          environment: MILLRACE_SPIN decides if it is there: 0 is never, 1 always.
+        """
+        wanted = environment.get("MILLRACE_SPIN", "")
+        self.is_on = wanted == "1" or (wanted != "0" and 1 < tasks <= cores)
+
+    def until(self, poll: Any, is_over: Callable[[], Any]) -> list[tuple[int, int]]:
+        """Looks for a moment whether there is something to read; what `poll` found.
+
+        Args:
+          poll: A `select.poll` object.
+          is_over: Whether there is no need to look any more.
+        """
+        if not self.is_on:
+            return []
+        now = self._clock()
+        if now < self._rests_until or not self._one.acquire(blocking=False):
+            return []
+        try:
+            end = now + _SECONDS
+            while not is_over():
+                for _ in range(_LOOKS):
+                    found: list[tuple[int, int]] = poll.poll(0)
+                    if found:
+                        self._note_found()
+                        return found
+                before, now = now, self._clock()
+                if now - before > _UNDISTURBED:
+                    self._take_rest(now)
+                    break
+                if now >= end:
+                    break
+        finally:
+            self._one.release()
+        return []
+
+    def _note_found(self) -> None:
+        self._found += 1
+        if self._found == _GOOD:
+            self._rest = _SHORTEST_REST
+
+    def _take_rest(self, now: float) -> None:
+        self._rests_until = now + self._rest
+        self._rest = min(2 * self._rest, _LONGEST_REST)
+        self._found = 0
+
+
+#: Of this process.
+lookout = Lookout()

@@ -1,0 +1,111 @@
+"""Looking out for a message before sleeping: where it may, and when it stops."""
+
+import itertools
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+from millrace.rpc import spin
+from millrace.rpc.spin import Lookout
+
+NEVER = lambda: False  # noqa: E731
+
+
+class Poll:
+    """Finds something at a certain look."""
+
+    def __init__(self, at: int | None) -> None:
+        self.looks = 0
+        self._at = at
+
+    def poll(self, milliseconds: int) -> list[tuple[int, int]]:
+        assert milliseconds == 0
+        self.looks += 1
+        return [(5, 1)] if self.looks == self._at else []
+
+
+def lookout(times: Iterable[float]) -> Lookout:
+    clock: Callable[[], float] = iter(times).__next__
+    made = Lookout(clock)
+    made.is_on = True
+    return made
+
+
+def steadily(step: float = 0.00001) -> Iterable[float]:
+    return itertools.count(1.0, step)
+
+
+@pytest.mark.parametrize(
+    ("cores", "tasks", "environment", "expected"),
+    [
+        (2, 2, {}, True),
+        (2, 3, {}, False),
+        (8, 1, {}, False),
+        (2, 2, {"MILLRACE_SPIN": "0"}, False),
+        (2, 3, {"MILLRACE_SPIN": "1"}, True),
+    ],
+)
+def test_tasks_look_out_where_each_has_a_core(
+    cores: int, tasks: int, environment: dict[str, str], expected: bool
+) -> None:
+    made = Lookout()
+    made.settle(cores, tasks, environment)
+    assert made.is_on is expected
+
+
+def test_what_comes_soon_is_found_without_sleep() -> None:
+    assert lookout(steadily()).until(Poll(20), NEVER) == [(5, 1)]
+
+
+def test_a_look_ends_after_a_moment() -> None:
+    poll = Poll(None)
+    assert lookout(steadily()).until(poll, NEVER) == []
+    assert poll.looks == pytest.approx(spin._SECONDS / 0.00001 * spin._LOOKS, rel=0.1)
+
+
+def test_a_look_ends_when_it_is_over_for_another_reason() -> None:
+    poll = Poll(None)
+    assert lookout(steadily()).until(poll, lambda: poll.looks) == []
+    assert poll.looks == spin._LOOKS
+
+
+def test_who_is_put_aside_sleeps_for_a_while_and_longer_each_time() -> None:
+    times: list[float] = []
+    made = Lookout(lambda: times.pop(0))
+    made.is_on = True
+    rests = []
+    now = 1.0
+    for _ in range(12):
+        times[:] = [now, now + 0.01]  # Eight looks took ten milliseconds.
+        poll = Poll(None)
+        made.until(poll, NEVER)
+        assert poll.looks == spin._LOOKS
+        rests.append(made._rests_until - (now + 0.01))
+        times[:] = [made._rests_until - 0.001]
+        assert made.until(Poll(1), NEVER) == []  # It rests.
+        now = made._rests_until
+    assert rests[0] == pytest.approx(spin._SHORTEST_REST)
+    assert rests[1] == pytest.approx(2 * rests[0])
+    assert rests[-1] == pytest.approx(spin._LONGEST_REST)
+
+
+def test_the_next_disturbance_after_a_good_time_is_the_first_again() -> None:
+    made = lookout(steadily())
+    made._rest = spin._LONGEST_REST
+    for _ in range(spin._GOOD):
+        assert made.until(Poll(3), NEVER)
+    assert made._rest == spin._SHORTEST_REST
+
+
+def test_one_thread_of_a_process_looks_out_at_a_time() -> None:
+    made = lookout(steadily())
+    inner: list[Any] = []
+
+    class Nested(Poll):
+        def poll(self, milliseconds: int) -> list[tuple[int, int]]:
+            inner.append(made.until(Poll(1), NEVER))
+            return super().poll(milliseconds)
+
+    assert made.until(Nested(1), NEVER) == [(5, 1)]
+    assert inner == [[]]
