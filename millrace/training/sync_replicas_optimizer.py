@@ -16,9 +16,10 @@ The books, which everything below keeps balanced:
 * A worker that *leaves* owes its round a push. It puts a token into the queue (`get_leave_op`),
   with which another worker pushes in its stead: the others go on, with rounds of the same size.
   The hook and a Supervisor do so for workers that end; anybody may do so for a worker that died.
-* When the chief ends, nobody closes rounds any more: it closes the token queue, and the others get
-  OutOfRangeError, which ends a monitored session quietly. A session that fails and is
-  rebuilt must not close it, because a closed queue stays closed.
+* When the chief ends, nobody closes rounds any more. It leaves a token for each of the others, so
+  that who waits in a step gets to its end and sees the global step; and it closes the token queue:
+  in a further step they get OutOfRangeError, which ends a monitored session quietly. A session
+  that fails and is rebuilt must not close it, because a closed queue stays closed.
 
 Faults (each push says whose it is, by the task of the local step):
 
@@ -224,6 +225,8 @@ class SyncReplicasOptimizer(Optimizer):
             self.chief_init_op = control_flow.group(self.local_step_init_op, *steps)
         self._gradients_applied = True
         self._global_step.graph.add_to_collection(_LEAVE_OPS, self.get_leave_op())
+        assert self._chief_queue_runner is not None
+        self._chief_queue_runner._cancel_op = self._make_end_op()
         return train_op
 
     def _accumulate(self, pairs: list[tuple[Any, Any]]) -> tuple[list[Any], list[tuple[Any, Any]]]:
@@ -379,7 +382,7 @@ class SyncReplicasOptimizer(Optimizer):
     def get_clean_up_op(self) -> Operation:
         """An operation for the chief that ends synchronous training for everybody.
 
-        Workers that wait get OutOfRangeError.
+        Workers that wait finish their step; in the next one they get OutOfRangeError.
 
         Raises:
           ValueError: `apply_gradients` was not called yet.
@@ -387,6 +390,15 @@ class SyncReplicasOptimizer(Optimizer):
         self._check_applied("get_clean_up_op()")
         runner = self.get_chief_queue_runner()
         operation: Operation = runner.cancel_op
+        return operation
+
+    def _make_end_op(self) -> Operation:
+        """Ends training for everybody, but lets everybody finish the step that it waits in."""
+        others = self._total_num_replicas - 1
+        with name_scope("end_sync_replicas"), device(self._global_step.device):
+            tokens = [self._put_tokens(others)] if others > 0 else []
+            with control_dependencies(tokens):
+                operation: Operation = self._sync_token_queue.close(cancel_pending_enqueues=True)
         return operation
 
     def _ask_accumulators(self, name: str, attribute: str, value: Any) -> list[Tensor]:

@@ -247,7 +247,7 @@ def test_the_others_go_on_when_a_worker_leaves() -> None:
         coordinator.join()
 
 
-def test_workers_get_out_of_range_when_the_chief_ends() -> None:
+def test_workers_finish_their_step_and_get_out_of_range_when_the_chief_has_ended() -> None:
     workers = Workers(2, 2)
     runner = workers.chief.get_chief_queue_runner()
     assert isinstance(runner, tf.train.QueueRunner)
@@ -258,6 +258,7 @@ def test_workers_get_out_of_range_when_the_chief_ends() -> None:
         raised = []
 
         def wait() -> None:
+            workers.push(session, 1, [0.0, 0.0])
             with pytest.raises(tf.errors.OutOfRangeError, match="sync_token_q") as info:
                 workers.push(session, 1, [0.0, 0.0])
             raised.append(info.value)
