@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -13,7 +14,23 @@ import pytest
 import millrace as tf
 
 
-def test_until_the_first_step_each_task_compiles_one_program(make_cluster: Any) -> None:
+@pytest.fixture
+def compiled() -> Iterator[list[str]]:
+    """The names of the programs that XLA has compiled since the test began."""
+    names: list[str] = []
+
+    def note(event: str, _: float, **details: Any) -> None:
+        if event.endswith("/backend_compile_duration"):
+            names.append(details.get("fun_name", "?"))
+
+    jax.monitoring.register_event_duration_secs_listener(note)
+    yield names
+    jax.monitoring.unregister_event_duration_listener(note)
+
+
+def test_until_the_first_step_each_task_compiles_one_program(
+    make_cluster: Any, compiled: list[str]
+) -> None:
     cluster = make_cluster({"ps": 1, "worker": 1})
     setter = tf.train.replica_device_setter(
         cluster=tf.train.ClusterSpec(cluster.spec), worker_device="/job:worker/task:0"
@@ -28,22 +45,12 @@ def test_until_the_first_step_each_task_compiles_one_program(make_cluster: Any) 
         global_step = tf.train.get_or_create_global_step()
         step = tf.train.AdamOptimizer(0.01).minimize(loss, global_step=global_step)
     feed = {x: np.ones([100, 784]), y_: np.eye(10)[np.arange(100) % 10]}
-    compiled: list[str] = []
-
-    def note(event: str, _: float, **details: Any) -> None:
-        if event.endswith("/backend_compile_duration"):
-            compiled.append(details.get("fun_name", "?"))
-
-    jax.monitoring.register_event_duration_secs_listener(note)
-    try:
-        with tf.train.MonitoredTrainingSession(cluster.target("worker")) as sess:
-            assert compiled == []
-            sess.run([step, loss], feed)
-            assert len(compiled) == 2
-            sess.run([step, loss], feed)  # and the next ones find all that they need
-            assert len(compiled) == 2
-    finally:
-        jax.monitoring.unregister_event_duration_listener(note)
+    with tf.train.MonitoredTrainingSession(cluster.target("worker")) as sess:
+        assert compiled == []
+        sess.run([step, loss], feed)
+        assert len(compiled) == 2
+        sess.run([step, loss], feed)  # and the next ones find all that they need
+        assert len(compiled) == 2
 
 
 def test_a_ps_compiles_its_update_while_the_worker_is_at_the_gradient(
@@ -104,35 +111,27 @@ def test_what_cannot_be_compiled_ahead_is_told_when_it_is_run(make_cluster: Any)
         assert sess.run(weights).tolist() == [1, 4, 1, 4]
 
 
-def test_a_ps_compiles_the_update_of_all_workers_once(make_cluster: Any) -> None:
+def test_a_ps_compiles_the_update_of_all_workers_once(
+    make_cluster: Any, compiled: list[str]
+) -> None:
     cluster = make_cluster({"ps": 1, "worker": 3})
-    compiled: list[str] = []
-
-    def note(event: str, _: float, **details: Any) -> None:
-        if event.endswith("/backend_compile_duration"):
-            compiled.append(details.get("fun_name", "?"))
-
-    jax.monitoring.register_event_duration_secs_listener(note)
-    try:
-        with contextlib.ExitStack() as sessions:
-            for index in range(3):
-                with tf.Graph().as_default():
-                    with tf.device("/job:ps/task:0"):
-                        weights = tf.get_variable("w", initializer=tf.ones([31, 7]))
-                    with tf.device(f"/job:worker/task:{index}"):
-                        x = tf.placeholder(tf.float32, [None, 31])
-                        loss = tf.reduce_mean(tf.square(tf.matmul(x, weights)))
-                    step = tf.train.MomentumOptimizer(0.001, 0.9).minimize(loss)
-                    initialize = tf.global_variables_initializer()
-                    sess = sessions.enter_context(tf.Session(cluster.target("worker", index)))
-                if index == 0:
-                    sess.run(initialize)
-                before = sess.run(weights)
-                sess.run(step, {x: np.ones([4, 31])})
-                assert (sess.run(weights) < before).all()
-                assert len(compiled) == 2 + index  # each worker's gradient, and one update
-    finally:
-        jax.monitoring.unregister_event_duration_listener(note)
+    with contextlib.ExitStack() as sessions:
+        for index in range(3):
+            with tf.Graph().as_default():
+                with tf.device("/job:ps/task:0"):
+                    weights = tf.get_variable("w", initializer=tf.ones([31, 7]))
+                with tf.device(f"/job:worker/task:{index}"):
+                    x = tf.placeholder(tf.float32, [None, 31])
+                    loss = tf.reduce_mean(tf.square(tf.matmul(x, weights)))
+                step = tf.train.MomentumOptimizer(0.001, 0.9).minimize(loss)
+                initialize = tf.global_variables_initializer()
+                sess = sessions.enter_context(tf.Session(cluster.target("worker", index)))
+            if index == 0:
+                sess.run(initialize)
+            before = sess.run(weights)
+            sess.run(step, {x: np.ones([4, 31])})
+            assert (sess.run(weights) < before).all()
+            assert len(compiled) == 2 + index  # each worker's gradient, and one update
 
 
 def test_other_shapes_than_were_known_ahead_get_a_program_of_their_own(make_cluster: Any) -> None:
