@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+import operator
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from millrace.client.tensor_handle import HANDLE_OPS, TensorHandle
@@ -18,8 +19,11 @@ from millrace.graph.slices import (
 )
 from millrace.graph.tensor import Tensor
 
-#: ``results`` by element -> the value in the place of a fetch.
-Rebuild = Callable[[dict[Any, Any]], Any]
+#: The results, in the order of `FetchMapper.tensors` and then None -> the value of a fetch.
+Rebuild = Callable[[list[Any]], Any]
+
+#: Where a fetched operation finds its value: at the end of the results, where None is.
+_NOTHING = -1
 
 _expansions: list[tuple[type, Callable[..., Any], Callable[..., Any] | None]] = []
 
@@ -61,16 +65,21 @@ class FetchMapper:
         self._session = session
         self.tensors: list[Tensor] = []
         self.targets: list[Operation] = []
-        self._seen: set[Any] = set()
-        self._rebuild = self._map(fetches)
+        self._places: dict[Any, int] = {}
+        self._rebuild = _rebuild(self._map(fetches))
 
-    def rebuild(self, values: Sequence[Any]) -> Any:
-        """The results in the structure of the fetches; `values` go with `tensors`."""
+    def rebuild(self, values: list[Any]) -> Any:
+        """The results in the structure of the fetches.
+
+        Args:
+          values: Those of `tensors`; the list is the mapper's from now on.
+        """
         if present is not None:
             values = [present(value) for value in values]
-        return self._rebuild(dict(zip(self.tensors, values, strict=True)))
+        values.append(None)
+        return self._rebuild(values)
 
-    def _map(self, fetch: Any) -> Rebuild:
+    def _map(self, fetch: Any) -> Rebuild | int:
         if fetch is None:
             raise TypeError("Fetch argument None has invalid type <class 'NoneType'>")
         if isinstance(fetch, Tensor | Operation | str | bytes):
@@ -82,22 +91,22 @@ class FetchMapper:
         if dataclasses.is_dataclass(fetch) and not isinstance(fetch, type):
             return self._dataclass(fetch)
         if isinstance(fetch, SparseTensor):
-            parts = [self._map(p) for p in (fetch.indices, fetch.values, fetch.dense_shape)]
-            return lambda r: SparseTensorValue(*(p(r) for p in parts))
+            pick = self._pick((fetch.indices, fetch.values, fetch.dense_shape))
+            return lambda r: SparseTensorValue(*pick(r))
         if isinstance(fetch, IndexedSlices):
-            values, indices = self._map(fetch.values), self._map(fetch.indices)
             if fetch.dense_shape is None:
-                return lambda r: IndexedSlicesValue(values(r), indices(r), None)
-            shape = self._map(fetch.dense_shape)
-            return lambda r: IndexedSlicesValue(values(r), indices(r), shape(r))
+                pick = self._pick((fetch.values, fetch.indices))
+                return lambda r: IndexedSlicesValue._make((*pick(r), None))
+            pick = self._pick((fetch.values, fetch.indices, fetch.dense_shape))
+            return lambda r: IndexedSlicesValue(*pick(r))
         for kind, fetch_function, _ in _expansions:
             if isinstance(fetch, kind):
                 tensors, contract = fetch_function(fetch)
-                parts = [self._map(t) for t in tensors]
-                return lambda r: contract([p(r) for p in parts])
+                pick = self._pick(tensors)
+                return lambda r: contract(list(pick(r)))
         return self._element(fetch)
 
-    def _element(self, fetch: Any) -> Rebuild:
+    def _element(self, fetch: Any) -> Rebuild | int:
         try:
             element = self._graph.as_graph_element(fetch, allow_tensor=True, allow_operation=True)
         except TypeError as error:
@@ -114,71 +123,85 @@ class FetchMapper:
             raise errors.InaccessibleTensorError(
                 f"Operation {element.name} has been marked as not fetchable."
             )
-        if element not in self._seen:
-            self._seen.add(element)
+        place = self._places.get(element)
+        if place is None:
             if isinstance(element, Tensor):
+                place = len(self.tensors)
                 self.tensors.append(element)
             else:
+                place = _NOTHING
                 self.targets.append(element)
-        if not isinstance(element, Tensor):
-            return lambda r: None
-        if element.op.type in HANDLE_OPS:
+            self._places[element] = place
+        if isinstance(element, Tensor) and element.op.type in HANDLE_OPS:
             session, dtype = self._session, element.op.inputs[0].dtype.base_dtype
-            return lambda r: TensorHandle(r[element], dtype, session)
-        return lambda r: r[element]
+            return lambda r: TensorHandle(r[place], dtype, session)
+        return place
+
+    def _pick(self, fetches: Iterable[Any]) -> Callable[[list[Any]], Iterable[Any]]:
+        """What gives the values of several fetches, in their order."""
+        parts = [self._map(fetch) for fetch in fetches]
+        places = [part for part in parts if isinstance(part, int)]
+        if len(places) == len(parts) > 1:
+            return operator.itemgetter(*places)
+        calls = [_rebuild(part) for part in parts]
+        return lambda r: [call(r) for call in calls]
 
     def _sequence(self, fetch: Any) -> Rebuild:
-        parts = [self._map(item) for item in fetch]
+        pick = self._pick(fetch)
         kind = type(fetch)
         if isinstance(fetch, list):
-            return lambda r: [p(r) for p in parts]
+            return lambda r: list(pick(r))
         if hasattr(fetch, "_fields"):
-            return lambda r: kind(*(p(r) for p in parts))
-        return lambda r: kind(p(r) for p in parts)
+            return lambda r: kind(*pick(r))
+        return lambda r: kind(pick(r))
 
     def _mapping(self, fetch: Mapping[Any, Any]) -> Rebuild:
-        parts = {key: self._map(value) for key, value in fetch.items()}
+        keys, pick = list(fetch), self._pick(fetch.values())
         kind = type(fetch)
+        if kind is dict:
+            return lambda r: dict(zip(keys, pick(r), strict=True))
 
-        def rebuild(results: dict[Any, Any]) -> Any:
-            made: Any = kind() if kind is not dict else {}
-            for key, part in parts.items():
-                made[key] = part(results)
+        def rebuild(results: list[Any]) -> Any:
+            made: Any = kind()
+            for key, value in zip(keys, pick(results), strict=True):
+                made[key] = value
             return made
 
         return rebuild
 
     def _dataclass(self, fetch: Any) -> Rebuild:
         names = [field.name for field in dataclasses.fields(fetch)]
-        parts = {name: self._map(getattr(fetch, name)) for name in names}
+        pick = self._pick([getattr(fetch, name) for name in names])
         kind = type(fetch)
-        return lambda r: kind(**{name: part(r) for name, part in parts.items()})
+        return lambda r: kind(**dict(zip(names, pick(r), strict=True)))
+
+
+def _rebuild(part: Rebuild | int) -> Rebuild:
+    return operator.itemgetter(part) if isinstance(part, int) else part
 
 
 def cache_key(fetches: Any) -> Any:
-    """A hashable key that equal structures of the same elements share, or None."""
-    if isinstance(fetches, Tensor | Operation):
+    """A hashable key that equal structures of the same elements share, or None.
+
+    Of an element it is the element, of a plain list or tuple of elements ``(type, *elements)``.
+    """
+    if isinstance(fetches, Tensor | Operation | str):
         return fetches
     kind = type(fetches)
     if kind is list or kind is tuple or hasattr(fetches, "_fields"):
-        parts = []
-        for item in fetches:
-            part = item if isinstance(item, Tensor | Operation) else cache_key(item)
-            if part is None:
-                return None
-            parts.append(part)
-        return (kind, *parts)
-    if kind is dict:
-        parts = []
-        for key, item in fetches.items():
-            part = cache_key(item)
-            if part is None:
-                return None
-            parts.append((key, part))
-        return (kind, *parts)
-    if kind is str:
-        return fetches
-    return fetches if hasattr(fetches, "_as_graph_element") else None
+        parts: list[Any] = [kind]
+        items = fetches
+    elif kind is dict:
+        parts = [kind, *fetches]
+        items = fetches.values()
+    else:
+        return fetches if hasattr(fetches, "_as_graph_element") else None
+    for item in items:
+        part = item if isinstance(item, Tensor | Operation) else cache_key(item)
+        if part is None:
+            return None
+        parts.append(part)
+    return tuple(parts)
 
 
 def expand_feed(graph: Graph, key: Any, value: Any) -> list[tuple[Tensor, Any]]:

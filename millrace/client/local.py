@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -21,6 +20,10 @@ from millrace.runtime.step import SessionState, Step
 from millrace.runtime.step_stats import fill_metadata, fill_partition_graphs
 
 _NO_TRACE = 0
+
+
+def _seconds(milliseconds: int) -> float | None:
+    return milliseconds / 1000 if milliseconds > 0 else None
 
 
 class PlacedPlan(NamedTuple):
@@ -53,7 +56,6 @@ class LocalBackend:
             raise errors.NotFoundError(
                 None, None, f"No session factory registered for target {target!r}"
             )
-        self._config = config
         self._graph = graph
         self.state = SessionState(ResourceStore())
         self._placer = Placer(
@@ -61,7 +63,9 @@ class LocalBackend:
             allow_soft_placement=config.allow_soft_placement,
             log=config.log_device_placement,
         )
-        self._lock = threading.Lock()
+        #: What a step may take, in seconds, unless it is told otherwise.
+        self._timeout = _seconds(config.operation_timeout_in_ms)
+        #: Those that run now. Any thread adds and discards its own.
         self._steps: set[Step] = set()
         self._closed = False
         #: XLA programs called by all steps so far.
@@ -89,17 +93,12 @@ class LocalBackend:
         self, prepared: PlacedPlan, values: Sequence[Any], options: Any, run_metadata: Any
     ) -> list[Any]:
         """Runs one step in the calling thread."""
-        timeout = self._config.operation_timeout_in_ms
-        trace = False
+        timeout, trace = self._timeout, False
         if options is not None:
-            timeout = options.timeout_in_ms or timeout
+            if options.timeout_in_ms:
+                timeout = _seconds(options.timeout_in_ms)
             trace = options.trace_level > _NO_TRACE and run_metadata is not None
-        step = Step(
-            self.state,
-            executor.run_values,
-            trace=trace,
-            timeout=timeout / 1000 if timeout > 0 else None,
-        )
+        step = Step(self.state, executor.run_values, trace=trace, timeout=timeout)
         self._begin(step)
         try:
             results = executor.run(prepared.plan, step, values)
@@ -115,10 +114,11 @@ class LocalBackend:
         return results
 
     def _begin(self, step: Step) -> None:
-        with self._lock:
-            if self._closed:
-                raise errors.CancelledError(None, None, "Session has been closed.")
-            self._steps.add(step)
+        # In this order: whoever closes the session sees the step, or the step sees that.
+        self._steps.add(step)
+        if self._closed:
+            self._steps.discard(step)
+            raise errors.CancelledError(None, None, "Session has been closed.")
 
     def partial_run_setup(
         self, fetches: Sequence[Tensor], targets: Sequence[Operation], feeds: Sequence[Tensor]
@@ -184,9 +184,7 @@ class LocalBackend:
 
     def close(self) -> None:
         """Cancels running steps and drops all state."""
-        with self._lock:
-            self._closed = True
-            steps = list(self._steps)
-        for step in steps:
+        self._closed = True
+        for step in list(self._steps):
             step.cancellation.cancel(errors.CancelledError(None, None, "Session has been closed."))
         self.state.resources.clear_all()

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from millrace.client.backend import Backend, PreparedRun
-from millrace.client.feeds import FeedConverter
+from millrace.client.feeds import FeedConverter, converted
 from millrace.client.fetches import FetchMapper, cache_key, expand_feed
 from millrace.client.local import LocalBackend
 from millrace.client.remote import RemoteBackend
@@ -44,12 +44,12 @@ class DeviceAttributes(NamedTuple):
 class _BoundRun:
     """A run of given fetches and feeds, ready to be repeated."""
 
-    __slots__ = ("converters", "mapper", "prepared")
+    __slots__ = ("converters", "prepared", "rebuild")
 
     def __init__(
         self, mapper: FetchMapper, converters: list[FeedConverter], prepared: PreparedRun
     ) -> None:
-        self.mapper = mapper
+        self.rebuild = mapper.rebuild
         self.converters = converters
         self.prepared = prepared
 
@@ -164,39 +164,46 @@ class BaseSession:
           ValueError, TypeError: A fetch or feed is wrong.
           OpError: What an operation raised.
         """
-        self._check_usable()
-        bound, values = self._bind(fetches, feed_dict)
-        results = self._backend.run(bound.prepared, values, options, run_metadata)
-        return bound.mapper.rebuild(results)
-
-    def _bind(self, fetches: Any, feed_dict: Any) -> tuple[_BoundRun, list[Any]]:
-        if self._edit_count != self._graph._edit_count:
+        if self._closed or self._edit_count != self._graph._edit_count:
+            self._check_usable()
             self._runs.clear()
             self._edit_count = self._graph._edit_count
-        fetch_key = cache_key(fetches)
+        if feed_dict and type(feed_dict) is not dict:
+            feed_dict = _as_dict(feed_dict)
+        kind = type(fetches)
+        if kind is list or kind is tuple:
+            found: Any = (kind, *fetches)
+        else:
+            found = cache_key(fetches) if kind is dict else fetches
+        try:
+            bound = self._runs.get((found, *feed_dict) if feed_dict else found)
+        except TypeError:  # A structure in a structure, or nothing that can be run.
+            bound = None
+        if bound is None:
+            bound, values = self._bind(fetches, feed_dict)
+        else:
+            values = converted(bound.converters, feed_dict.values()) if feed_dict else []
+        return bound.rebuild(self._backend.run(bound.prepared, values, options, run_metadata))
+
+    def _bind(self, fetches: Any, feed_dict: Any) -> tuple[_BoundRun, list[Any]]:
+        """What `run` does not find at once: other structures than lists, and what is new."""
+        self._check_usable()
+        found = cache_key(fetches)
         key = None
-        if fetch_key is not None:
-            try:
-                key = (fetch_key, tuple(feed_dict)) if feed_dict else (fetch_key, ())
-                bound = self._runs.get(key)
-            except TypeError:
-                key, bound = None, None
-            if bound is not None and (not feed_dict or len(bound.converters) == len(feed_dict)):
-                if not feed_dict:
-                    return bound, []
-                return bound, [
-                    convert(value)
-                    for convert, value in zip(bound.converters, feed_dict.values(), strict=True)
-                ]
-        pairs = self._feed_pairs(feed_dict)
+        if found is not None:
+            key = (found, *feed_dict) if feed_dict else found
+            bound = self._runs.get(key)
+            if bound is not None:
+                return bound, converted(bound.converters, feed_dict.values()) if feed_dict else []
+        pairs = _feed_pairs(self._graph, feed_dict)
         mapper = FetchMapper(self._graph, fetches, self)
         converters = [FeedConverter(tensor) for tensor, _ in pairs]
-        values = [convert(value) for convert, (_, value) in zip(converters, pairs, strict=True)]
+        values = converted(converters, [value for _, value in pairs])
         prepared = self._backend.prepare(
             mapper.tensors, mapper.targets, [tensor for tensor, _ in pairs]
         )
         bound = _BoundRun(mapper, converters, prepared)
-        # The cached way converts the values as they stand, one for each key.
+        # Next time the values are converted as they stand, one for each key.
         simple = not feed_dict or (
             len(pairs) == len(feed_dict)
             and all(isinstance(k, Tensor | str) or is_tensor_like(k) for k in feed_dict)
@@ -206,19 +213,6 @@ class BaseSession:
                 self._runs.clear()
             self._runs[key] = bound
         return bound, values
-
-    def _feed_pairs(self, feed_dict: Any) -> list[tuple[Tensor, Any]]:
-        if feed_dict is None:
-            return []
-        if not isinstance(feed_dict, Mapping):
-            raise TypeError(
-                f"feed_dict must be a dictionary of values by tensor, not {type(feed_dict)}"
-            )
-        # A tensor that is fed under two names has the last of the values.
-        pairs: dict[Tensor, Any] = {}
-        for key, value in feed_dict.items():
-            pairs.update(expand_feed(self._graph, key, value))
-        return list(pairs.items())
 
     def partial_run_setup(self, fetches: Any, feeds: Any = None) -> str:
         """Prepares a step whose feeds and fetches come in several parts.
@@ -265,7 +259,7 @@ class BaseSession:
                     None,
                     f"{element.name} was not a fetch of partial_run_setup, or was fetched before.",
                 )
-        pairs = self._feed_pairs(feed_dict)
+        pairs = _feed_pairs(self._graph, feed_dict and _as_dict(feed_dict))
         values = {tensor: FeedConverter(tensor)(value) for tensor, value in pairs}
         results = self._backend.partial_run(partial.run, mapper.tensors, mapper.targets, values)
         partial.pending.difference_update(asked)
@@ -304,10 +298,26 @@ class BaseSession:
             if len(args) != len(converters):
                 raise TypeError(f"Expected {len(converters)} feed values, got {len(args)}")
             self._check_usable()
-            values = [convert(value) for convert, value in zip(converters, args, strict=True)]
+            values = converted(converters, args)
             return mapper.rebuild(self._backend.run(prepared, values, options, run_metadata))
 
         return call
+
+
+def _as_dict(feed_dict: Any) -> dict[Any, Any]:
+    if not isinstance(feed_dict, Mapping):
+        raise TypeError(
+            f"feed_dict must be a dictionary of values by tensor, not {type(feed_dict)}"
+        )
+    return dict(feed_dict)
+
+
+def _feed_pairs(graph: Graph, feed_dict: dict[Any, Any] | None) -> list[tuple[Tensor, Any]]:
+    # A tensor that is fed under two names has the last of the values.
+    pairs: dict[Tensor, Any] = {}
+    for key, value in (feed_dict or {}).items():
+        pairs.update(expand_feed(graph, key, value))
+    return list(pairs.items())
 
 
 class Session(BaseSession):

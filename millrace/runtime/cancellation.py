@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
 from collections.abc import Callable
 
@@ -16,10 +15,13 @@ class Cancellation:
     deregistered; none can be registered after.
     """
 
+    __slots__ = ("_callbacks", "_error", "_lock", "_tokens")
+
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._callbacks: dict[int, Callable[[], None]] = {}
-        self._tokens = itertools.count()
+        #: How many were given out.
+        self._tokens = 0
         self._error: errors.OpError | None = None
 
     @property
@@ -32,7 +34,7 @@ class Cancellation:
         with self._lock:
             if self._error is not None:
                 return None
-            token = next(self._tokens)
+            token = self._tokens = self._tokens + 1
             self._callbacks[token] = callback
             return token
 

@@ -142,9 +142,8 @@ class _MonitoredSession:
         Raises:
           RuntimeError: The session is closed, or a hook asked to stop.
         """
-        return self._open_session().run(
-            fetches, feed_dict=feed_dict, options=options, run_metadata=run_metadata
-        )
+        session = self._sess or self._open_session()
+        return session.run(fetches, feed_dict, options, run_metadata)
 
     def run_step_fn(self, step_fn: Callable[..., Any]) -> Any:
         """Runs a function that makes a step of several runs, with and without hooks.

@@ -108,9 +108,11 @@ class WrappedSession:
         finally:
             self._sess = None
 
-    def run(self, *args: Any, **kwargs: Any) -> Any:
+    def run(
+        self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None
+    ) -> Any:
         """Runs a step."""
-        return self._sess.run(*args, **kwargs)
+        return self._sess.run(fetches, feed_dict, options, run_metadata)
 
     def run_step_fn(
         self, step_fn: Callable[[StepContext], Any], raw_session: Callable[[], Any]
@@ -119,8 +121,12 @@ class WrappedSession:
         return step_fn(StepContext(raw_session(), self.run))
 
 
+#: Where the caller's fetches are among those of the hooks.
+_CALLER = "caller"
+
+
 class HookedSession(WrappedSession):
-    """Runs steps with what hooks add to them."""
+    """Runs steps with what hooks add to them; with no hooks, just steps."""
 
     def __init__(self, sess: Any, hooks: Iterable[SessionRunHook]) -> None:
         """Wraps a `tf.Session`."""
@@ -139,24 +145,35 @@ class HookedSession(WrappedSession):
         Raises:
           RuntimeError: A hook asked to stop earlier, or two feed one tensor.
         """
-        if self.should_stop():
+        session = self._sess
+        if self._should_stop or session is None:
             raise RuntimeError("Run called even after should_stop requested.")
-        context = SessionRunContext(SessionRunArgs(fetches, feed_dict), self._sess)
+        if not self._hooks:
+            return session.run(fetches, feed_dict, options, run_metadata)
+        context = SessionRunContext(SessionRunArgs(fetches, feed_dict), session)
         step_options = RunOptions()
         if options is not None:
             # A copy: what hooks ask for one step must not stay in the caller's message.
             step_options.CopyFrom(options)
         metadata = RunMetadata() if run_metadata is None else run_metadata
-        all_fetches: dict[Any, Any] = {"caller": fetches}
-        feeds = self._ask_hooks(context, all_fetches, feed_dict, step_options)
-        outputs = self._sess.run(
-            fetches=all_fetches, feed_dict=feeds, options=step_options, run_metadata=metadata
-        )
+        wanted: dict[Any, Any] = {}
+        feeds = self._ask_hooks(context, wanted, feed_dict, step_options)
+        if wanted:
+            wanted[_CALLER] = fetches
+            found = session.run(wanted, feeds, step_options, metadata)
+            outputs = found[_CALLER]
+        else:
+            found = wanted
+            outputs = session.run(fetches, feeds, step_options, metadata)
         for hook in self._hooks:
-            values = SessionRunValues(outputs.get(hook), step_options, metadata)
-            _call(hook, "after_run", context, values)
-        self._should_stop = self._should_stop or context.stop_requested
-        return outputs["caller"]
+            try:
+                hook.after_run(context, SessionRunValues(found.get(hook), step_options, metadata))
+            except Exception as error:
+                _blame(hook, "after_run", error)
+                raise
+        if context.stop_requested:
+            self._should_stop = True
+        return outputs
 
     def _ask_hooks(
         self, context: SessionRunContext, fetches: dict[Any, Any], feed_dict: Any, options: Any
@@ -164,7 +181,11 @@ class HookedSession(WrappedSession):
         """Adds the hooks' fetches and options; the feeds of all."""
         hook_feeds: dict[Any, Any] = {}
         for hook in self._hooks:
-            request = _call(hook, "before_run", context)
+            try:
+                request = hook.before_run(context)
+            except Exception as error:
+                _blame(hook, "before_run", error)
+                raise
             if request is None:
                 continue
             if request.fetches is not None:
@@ -186,13 +207,9 @@ class HookedSession(WrappedSession):
         return hook_feeds
 
 
-def _call(hook: SessionRunHook, method: str, *args: Any) -> Any:
-    """Calls a hook; an error keeps its class and says which hook raised it."""
-    try:
-        return getattr(hook, method)(*args)
-    except Exception as error:
-        error.add_note(f"raised by {method} of {type(hook).__name__} ({hook!r})")
-        raise
+def _blame(hook: SessionRunHook, method: str, error: Exception) -> None:
+    """An error keeps its class, and says which hook raised it."""
+    error.add_note(f"raised by {method} of {type(hook).__name__} ({hook!r})")
 
 
 def _raise_if_fed_twice(some: Any, others: Any, message: str) -> None:
@@ -262,7 +279,9 @@ class CoordinatedSession(WrappedSession):
                 # What matters was raised by the threads, or by the step before.
                 logging.info("Closing the session: %s", error)
 
-    def run(self, *args: Any, **kwargs: Any) -> Any:
+    def run(
+        self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None
+    ) -> Any:
         """Runs a step.
 
         Raises:
@@ -270,7 +289,7 @@ class CoordinatedSession(WrappedSession):
             because it is the cause.
         """
         try:
-            return self._sess.run(*args, **kwargs)
+            return self._sess.run(fetches, feed_dict, options, run_metadata)
         except errors.RECOVERABLE:
             raise
         except Exception as error:
@@ -349,31 +368,36 @@ class RecoverableSession(WrappedSession):
         self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None
     ) -> Any:
         """Runs a step, as often as faults make it necessary."""
-        return self._until_no_fault(
-            lambda: self._sess.run(
-                fetches, feed_dict=feed_dict, options=options, run_metadata=run_metadata
-            )
-        )
+        wait: Wait | None = None
+        while True:
+            try:
+                session = self._sess
+                if session is None:
+                    session = self._sess = self._create_session()
+                return session.run(fetches, feed_dict, options, run_metadata)
+            except errors.RECOVERABLE as error:
+                wait = self._after_fault(error, wait)
 
     def run_step_fn(
         self, step_fn: Callable[[StepContext], Any], raw_session: Callable[[], Any]
     ) -> Any:
         """Calls a step function, as often as faults make it necessary."""
-        return self._until_no_fault(lambda: self._sess.run_step_fn(step_fn, raw_session))
-
-    def _until_no_fault(self, attempt: Callable[[], Any]) -> Any:
         wait: Wait | None = None
         while True:
             try:
                 if self._sess is None:
                     self._sess = self._create_session()
-                return attempt()
+                return self._sess.run_step_fn(step_fn, raw_session)
             except errors.RECOVERABLE as error:
-                self._give_up_session("An error was raised by a step.", error)
-                if wait is None:
-                    wait = Wait(None, clock=self._clock)
-                else:
-                    wait.pause(functools.partial(_advice, error))
+                wait = self._after_fault(error, wait)
+
+    def _after_fault(self, error: Exception, wait: Wait | None) -> Wait:
+        """Gives the session up; waits before all attempts but the second."""
+        self._give_up_session("An error was raised by a step.", error)
+        if wait is None:
+            return Wait(None, clock=self._clock)
+        wait.pause(functools.partial(_advice, error))
+        return wait
 
     def _give_up_session(self, what: str, error: Exception) -> None:
         logging.warning(

@@ -100,6 +100,42 @@ def test_options_of_the_caller_are_not_changed_by_hooks():
     assert used.debug_options.reset_disk_byte_usage
 
 
+def test_hooks_are_called_every_step_whether_they_ask_for_something_or_not():
+    told = []
+
+    class Sometimes(tf.train.SessionRunHook):
+        def __init__(self, steps):
+            self.steps = list(steps)
+
+        def before_run(self, run_context):
+            assert run_context.original_args == tf.train.SessionRunArgs("x", None)
+            return self.steps.pop(0)
+
+        def after_run(self, run_context, run_values):
+            assert isinstance(run_values.options, tf.RunOptions)
+            assert isinstance(run_values.run_metadata, tf.RunMetadata)
+            told.append(run_values.results)
+
+    nothing, something = tf.train.SessionRunArgs(None), tf.train.SessionRunArgs("y")
+    inner = ScriptedSession(1, 2, 3, 4)
+    hooks = [Sometimes([None, None, nothing, something]), Sometimes([None, something, None, None])]
+    session = HookedSession(inner, hooks)
+    assert [session.run("x") for _ in range(4)] == [1, 2, 3, 4]
+    assert told == [None, None, None, 2, None, None, 4, None]
+    asked = [fetches for fetches, *_ in inner.asked]
+    assert asked[0] == asked[2] == "x"
+    assert [list(fetches.values()) for fetches in (asked[1], asked[3])] == [["y", "x"]] * 2
+
+
+def test_a_session_without_hooks_runs_what_it_is_asked_for_and_nothing_else():
+    inner = ScriptedSession(1, 2)
+    session = HookedSession(inner, [])
+    options = tf.RunOptions(timeout_in_ms=5)
+    assert session.run("x") == 1
+    assert session.run("x", {"y": 1}, options=options) == 2
+    assert inner.asked == [("x", None, None, None), ("x", {"y": 1}, options, None)]
+
+
 @pytest.mark.parametrize("method", ["before_run", "after_run"])
 def test_an_error_of_a_hook_says_which_hook(method):
     class Broken(tf.train.SessionRunHook):
@@ -185,7 +221,7 @@ def test_a_failed_step_is_run_again_in_a_new_session_at_once(kind, fake_clock, l
     session = RecoverableSession(Maker(first, second), clock=fake_clock.clock)
     assert session.run("x", feed_dict={"y": 1}) == "value"
     assert first.closed == 1
-    assert second.asked[0][:2] == ({"caller": "x"}, {"y": 1})
+    assert second.asked[0][:2] == ("x", {"y": 1})
     assert fake_clock.sleeps == []
     assert any(level == "WARNING" and "ps 0 restarted" in text for level, text in log_lines)
 
