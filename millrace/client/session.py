@@ -303,6 +303,21 @@ class BaseSession:
 
         return call
 
+    def _make_repeated(self, fetches: Any) -> tuple[Callable[[], Any], Any]:
+        """A function that runs `fetches`, and a step that repeats them by itself.
+
+        The step (`run`, `rest`) is None where nobody else can repeat it.
+        """
+        self._check_usable()
+        mapper = FetchMapper(self._graph, fetches, self)
+        prepared = self._backend.prepare(mapper.tensors, mapper.targets, [])
+
+        def call() -> None:
+            self._check_usable()
+            self._backend.run(prepared, [], None, None)
+
+        return call, self._backend.standing_step(prepared)
+
 
 def _as_dict(feed_dict: Any) -> dict[Any, Any]:
     if not isinstance(feed_dict, Mapping):

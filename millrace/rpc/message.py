@@ -49,9 +49,13 @@ class Kind(enum.IntEnum):
     CANCEL = 5  # the step has failed elsewhere
     PING = 6  # are you there?
     PONG = 7
+    REPEAT = 8  # run your part of this step again and again
+    REST = 9  # run the part that you repeat no more when it is over
 
 
 _KINDS = {int(kind): kind for kind in Kind}
+#: Messages of a master to a task that works for it.
+ORDERS = frozenset((Kind.RUN, Kind.REPEAT))
 #: Messages that say no more than that a task lives.
 HEARTBEAT = frozenset((Kind.PING, Kind.PONG))
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from millrace.rpc import shared_memory
 from millrace.rpc.channel import Channel, Handler, start_thread
-from millrace.rpc.message import Kind, Message, encode
+from millrace.rpc.message import ORDERS, Message, encode
 from millrace.rpc.message_reader import MessageReader
 from millrace.rpc.turns import Turn
 
@@ -172,7 +172,7 @@ class SocketChannel(Channel):
         try:
             message = self._reader.read()
             if message is not None:
-                if message.kind is Kind.RUN and self.turn is not None and not self.turn.is_kept:
+                if message.kind in ORDERS and self.turn is not None and not self.turn.is_kept:
                     self.turn.keep()  # Nobody here waits for what its master sends.
                 self._received(message)
                 return self._closed is None

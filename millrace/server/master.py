@@ -50,6 +50,7 @@ from millrace.server.distributed_step import (
     check_can_be_computed,
 )
 from millrace.server.peers import Peers
+from millrace.server.standing_step import StandingStep, can_stand
 from millrace.server.worker import (
     Worker,
     WorkerSession,
@@ -649,6 +650,12 @@ class MasterSession:
         fill_partition_graphs(run_metadata, graph.nodes, graph.arguments)
         for remote in prepared.remote:
             run_metadata.partition_graphs.add().CopyFrom(to_graph_def(remote.part.program))
+
+    def standing_step(self, prepared: PreparedStep) -> StandingStep | None:
+        """What has another task repeat a step by itself; None where that cannot be."""
+        if self._config.operation_timeout_in_ms > 0 or not can_stand(prepared):
+            return None
+        return StandingStep(self, prepared)
 
     # -- Partial runs ----------------------------------------------------------------------
 

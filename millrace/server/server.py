@@ -37,6 +37,7 @@ from millrace.server.master_service import MasterService
 from millrace.server.peers import FAST, PROTOCOLS, Identity, Peers
 from millrace.server.registers import Registers
 from millrace.server.remote_tensors import RemoteTensors
+from millrace.server.standing_step import StandingSteps
 from millrace.server.watch import Watch, settings_from
 from millrace.server.worker import Worker, as_op_error
 from millrace.server.worker_service import WorkerService
@@ -122,6 +123,7 @@ class Server:
         )
         self._worker = Worker(self._task, self._peers.post, self._threads)
         self._worker.before_first_graph = self._settle_threads
+        self._standing = StandingSteps(self._worker, _answer_end)
         self._worker.fetch_tensor = RemoteTensors(self._peers.connection).fetch
         self._master = Master(
             self._worker,
@@ -356,14 +358,17 @@ class Server:
         elif message.kind is Kind.CANCEL:
             text = message.text.decode(errors="replace")
             self._worker.cancel(message.step, errors.error_from_code(message.key, text))
+        elif message.kind is Kind.REPEAT:
+            self._standing.repeat(channel, message)
+        elif message.kind is Kind.REST:
+            self._standing.rest(message)
 
     def _run(self, channel: Channel, message: Message) -> None:
         trace = bool(message.text and message.text[0] & TRACE)
 
         def on_done(step: Step | None, results: list[Any], error: errors.OpError | None) -> None:
             if error is not None:
-                text = shorten(error.message, _MAX_ERROR_TEXT).encode()
-                answer = Message(Kind.DONE, message.step, error.error_code, text)
+                answer = _end_of(message.step, error)
             else:
                 try:
                     last = [] if step is None else step.exchange.last
@@ -403,6 +408,17 @@ def _say_left(server: weakref.ref[Server]) -> None:
             found._tell_left()
 
 
+def _end_of(step: int, error: errors.OpError | None) -> Message:
+    if error is None:
+        return Message(Kind.DONE, step)
+    text = shorten(error.message, _MAX_ERROR_TEXT).encode()
+    return Message(Kind.DONE, step, error.error_code, text)
+
+
+def _answer_end(channel: Channel, step: int, error: errors.OpError | None) -> None:
+    _answer(channel, _end_of(step, error))
+
+
 def _answer(channel: Channel, answer: Message) -> None:
     try:
         channel.send(answer)
@@ -410,9 +426,8 @@ def _answer(channel: Channel, answer: Message) -> None:
         return  # The master is gone; nobody wants to know.
     except Exception as error:  # The results cannot be sent; the master must not wait for them.
         failure = as_op_error(error)
-        text = shorten(failure.message, _MAX_ERROR_TEXT).encode()
         with contextlib.suppress(errors.UnavailableError):
-            channel.send(Message(Kind.DONE, answer.step, failure.error_code, text))
+            channel.send(_end_of(answer.step, failure))
 
 
 def _fetched(results: list[Any]) -> list[Any]:

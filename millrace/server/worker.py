@@ -194,14 +194,14 @@ def _hand_on_first(values: Deferred, to: Deferred) -> None:
 
 
 class _Running:
-    __slots__ = ("execution", "graph", "master", "step")
+    __slots__ = ("graph", "master", "step", "waits_for")
 
     def __init__(self, graph: RegisteredGraph, step: Step, master: str) -> None:
         self.graph = graph
         self.step = step
         self.master = master
-        #: The part itself, if it was asked for by another task.
-        self.execution: executor.Execution | None = None
+        #: Says what the part waits for, if it was asked for by another task.
+        self.waits_for: Callable[[], str] = str
 
 
 class Worker:
@@ -227,7 +227,7 @@ class Worker:
         self._sessions: dict[str, WorkerSession] = {}
         self._graphs: dict[int, RegisteredGraph] = {}
         self._running: dict[int, _Running] = {}
-        self._relay = Relay(self._resume_elsewhere)
+        self._relay = Relay(self.resume_elsewhere)
         #: Told the address of each master that begins a session here.
         self.on_session: Callable[[str], None] = lambda master: None
         self._stopped = False
@@ -383,9 +383,13 @@ class Worker:
     def waits(self, number: int) -> str:
         """What the part of a step waits for here, in words; empty if there is none."""
         running = self._running.get(number)
-        if running is None or running.execution is None:
-            return ""
-        return running.execution.waits_for()
+        return "" if running is None else running.waits_for()
+
+    def describe_wait(self, number: int, waits_for: Callable[[], str]) -> None:
+        """Lets a part say what it waits for."""
+        running = self._running.get(number)
+        if running is not None:
+            running.waits_for = waits_for
 
     def is_running(self, number: int) -> bool:
         """Whether a part of a step runs here."""
@@ -460,9 +464,7 @@ class Worker:
         execution = executor.Execution(graph.plan, step)
         for i, value in enumerate(feeds):
             execution.provide(i, value)
-        running = self._running.get(number)
-        if running is not None:
-            running.execution = execution
+        self.describe_wait(number, execution.waits_for)
 
         def finished(error: BaseException | None) -> None:
             results: list[Any] = []
@@ -474,14 +476,10 @@ class Worker:
                 except Exception as failure:
                     error = failure
             found = None if error is None else cause_of(error, step)
-            if self._stopped:
-                # Its variables went away under it: what it says of them, or failed of, is not so.
-                found = self._stopped_error()
-            self.end(number, found)
-            on_done(step, results, found)
+            on_done(step, results, self.end_part(number, found))
 
         quick = graph.has_run and graph.plan.is_quick
-        resume = self._relay.resume if quick else self._resume_elsewhere
+        resume = self._relay.resume if quick else self.resume_elsewhere
 
         def start() -> None:
             execution.drive(resume, finished)
@@ -491,7 +489,28 @@ class Worker:
         else:
             self._threads.submit(start)
 
-    def _resume_elsewhere(self, go_on: Callable[[], None]) -> None:
+    def end_part(self, number: int, error: errors.OpError | None) -> errors.OpError | None:
+        """Forgets a step that another task's master asked for; the error to tell it."""
+        if self._stopped:
+            # Its variables went away under it: what it says of them, or failed of, is not so.
+            error = self._stopped_error()
+        self.end(number, error)
+        return error
+
+    def after_run(self, graph: RegisteredGraph) -> executor.Resume:
+        """How a part goes on that has run before."""
+        graph.has_run = True
+        return self._relay.resume if graph.plan.is_quick else self.resume_elsewhere
+
+    def count(self, step: Step) -> None:
+        """Counts a step that goes on to be repeated."""
+        with self._lock:
+            self.steps += 1
+            self.xla_calls += step.xla_calls
+            step.xla_calls = 0
+
+    def resume_elsewhere(self, go_on: Callable[[], None]) -> None:
+        """Goes on with a part in another thread."""
         try:
             self._threads.submit(go_on)
         except RuntimeError:

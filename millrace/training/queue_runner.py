@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from millrace.client.session import BaseSession
@@ -86,6 +86,9 @@ class QueueRunner:
         #: How many threads of each session still run.
         self._runs_per_session: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._exceptions_raised: list[Exception] = []
+        #: Steps of each session that another task repeats.
+        self._standing: weakref.WeakKeyDictionary[Any, weakref.WeakSet[Any]]
+        self._standing = weakref.WeakKeyDictionary()
 
     def _init_from_args(
         self, queue: Any, enqueue_ops: Any, close_op: Any, cancel_op: Any, types: Any
@@ -164,7 +167,11 @@ class QueueRunner:
         """One thread: enqueues until there is a reason to end."""
         is_last = False
         try:
-            enqueue = session.make_callable(enqueue_op)
+            enqueue, standing = _repeated(session, enqueue_op)
+            if standing is not None:
+                # The task that enqueues does so again and again by itself, until it is told not to.
+                enqueue = standing.run
+                self._standing.setdefault(session, weakref.WeakSet()).add(standing)
             while not (coord is not None and coord.should_stop()):
                 try:
                     enqueue()
@@ -193,6 +200,8 @@ class QueueRunner:
     def _close_on_stop(self, session: Any, coord: Any) -> None:
         """Another thread: closes the queue when the coordinator stops."""
         coord.wait_for_stop()
+        for standing in list(self._standing.get(session, ())):
+            standing.rest()
         self._run_quietly(session, self._cancel_op)
 
     def _run_quietly(self, session: Any, operation: Any) -> None:
@@ -272,6 +281,13 @@ register_proto_function(
     to_proto=QueueRunner.to_proto,
     from_proto=QueueRunner.from_proto,
 )
+
+
+def _repeated(session: Any, operation: Any) -> tuple[Callable[[], Any], Any]:
+    """What enqueues once, and what does so again and again by itself, if there is such a thing."""
+    if isinstance(session, BaseSession):
+        return session._make_repeated(operation)
+    return session.make_callable(operation), None
 
 
 def add_queue_runner(qr: QueueRunner, collection: str = GraphKeys.QUEUE_RUNNERS) -> None:

@@ -200,8 +200,11 @@ class _Rounds:
             while self._first and not self._ending.is_set():
                 session.run(self._first[0])
                 self._first.pop(0)
+            close, standing = session._make_repeated(self._close)
+            if standing is not None:
+                close = standing.run  # until the session is closed
             while not self._ending.is_set():
-                session.run(self._close)
+                close()
         finally:
             session.close()
 
