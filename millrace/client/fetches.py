@@ -180,12 +180,16 @@ def _rebuild(part: Rebuild | int) -> Rebuild:
     return operator.itemgetter(part) if isinstance(part, int) else part
 
 
+#: What is an element as it stands; one tuple, since making a union takes longer than to look.
+_ELEMENTS = (Tensor, Operation, str)
+
+
 def cache_key(fetches: Any) -> Any:
     """A hashable key that equal structures of the same elements share, or None.
 
     Of an element it is the element, of a plain list or tuple of elements ``(type, *elements)``.
     """
-    if isinstance(fetches, Tensor | Operation | str):
+    if isinstance(fetches, _ELEMENTS):
         return fetches
     kind = type(fetches)
     if kind is list or kind is tuple or hasattr(fetches, "_fields"):
@@ -197,7 +201,7 @@ def cache_key(fetches: Any) -> Any:
     else:
         return fetches if hasattr(fetches, "_as_graph_element") else None
     for item in items:
-        part = item if isinstance(item, Tensor | Operation) else cache_key(item)
+        part = item if isinstance(item, _ELEMENTS) else cache_key(item)
         if part is None:
             return None
         parts.append(part)

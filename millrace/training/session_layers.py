@@ -157,14 +157,17 @@ class HookedSession(WrappedSession):
             step_options.CopyFrom(options)
         metadata = RunMetadata() if run_metadata is None else run_metadata
         wanted: dict[Any, Any] = {}
-        feeds = self._ask_hooks(context, wanted, feed_dict, step_options)
+        feeds, has_options = self._ask_hooks(context, wanted, feed_dict, step_options)
+        # Where nobody asks how the step is run, the session need not look.
+        special = has_options or options is not None or run_metadata is not None
+        how = (step_options, metadata) if special else ()
         if wanted:
             wanted[_CALLER] = fetches
-            found = session.run(wanted, feeds, step_options, metadata)
+            found = session.run(wanted, feeds, *how)
             outputs = found[_CALLER]
         else:
             found = wanted
-            outputs = session.run(fetches, feeds, step_options, metadata)
+            outputs = session.run(fetches, feeds, *how)
         for hook in self._hooks:
             try:
                 hook.after_run(context, SessionRunValues(found.get(hook), step_options, metadata))
@@ -177,9 +180,10 @@ class HookedSession(WrappedSession):
 
     def _ask_hooks(
         self, context: SessionRunContext, fetches: dict[Any, Any], feed_dict: Any, options: Any
-    ) -> Any:
-        """Adds the hooks' fetches and options; the feeds of all."""
+    ) -> tuple[Any, bool]:
+        """Adds the hooks' fetches and options; the feeds of all, and whether any had options."""
         hook_feeds: dict[Any, Any] = {}
+        has_options = False
         for hook in self._hooks:
             try:
                 request = hook.before_run(context)
@@ -197,14 +201,15 @@ class HookedSession(WrappedSession):
                 hook_feeds.update(request.feed_dict)
             if request.options:
                 _merge_options(options, request.options)
+                has_options = True
         if not hook_feeds:
-            return feed_dict
+            return feed_dict, has_options
         if feed_dict:
             _raise_if_fed_twice(
                 feed_dict, hook_feeds, "Same tensor is fed by a SessionRunHook and user."
             )
             hook_feeds.update(feed_dict)
-        return hook_feeds
+        return hook_feeds, has_options
 
 
 def _blame(hook: SessionRunHook, method: str, error: Exception) -> None:
