@@ -23,7 +23,15 @@ from millrace.core import errors
 ALLOWED_FOLDERS = "MILLRACE_ALLOWED_FOLDERS"
 #: Says that clients may touch every file.
 EVERYTHING = "*"
-_current = threading.local()
+
+
+class _Confinement(threading.local):
+    """What a thread is confined to."""
+
+    access: FileAccess | None = None
+
+
+_current = _Confinement()
 
 
 class FileAccess:
@@ -128,12 +136,12 @@ def _split_list(text: str) -> list[str]:
 
 def current() -> FileAccess | None:
     """What the step that this thread runs is confined to; None when it is not."""
-    return getattr(_current, "access", None)
+    return _current.access
 
 
 def confine(access: FileAccess | None) -> FileAccess | None:
     """Confines what the thread does from now on; what it was confined to before."""
-    before = current()
+    before = _current.access
     _current.access = access
     return before
 

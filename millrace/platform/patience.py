@@ -18,7 +18,8 @@ class Patience:
     def __init__(self, what: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._what = what
         self._clock = clock
-        self.restart()
+        self._since = clock()
+        self._next = self._since + FIRST_SECONDS
 
     def restart(self) -> None:
         """Something happened: the wait begins anew."""

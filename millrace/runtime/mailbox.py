@@ -41,7 +41,9 @@ class Mailbox:
         with self._lock:
             if step in self._ended:
                 return
-            box = self._boxes.setdefault(step, _Box())
+            box = self._boxes.get(step)
+            if box is None:
+                box = self._boxes[step] = _Box()
             box.sources.add(source)
             deferred = box.waiting.pop(key, None)
             if deferred is None:
@@ -54,7 +56,9 @@ class Mailbox:
         with self._lock:
             if step in self._ended:
                 raise self._ended[step] or errors.CancelledError(None, None, "The step is over.")
-            box = self._boxes.setdefault(step, _Box())
+            box = self._boxes.get(step)
+            if box is None:
+                box = self._boxes[step] = _Box()
             values = box.values.pop(key, None)
             if values is not None:
                 return values
@@ -86,6 +90,8 @@ class Mailbox:
 
     def error_of(self, step: int) -> errors.OpError | None:
         """Why a step has ended already, if it has."""
+        if step not in self._ended:
+            return None  # As nearly always.
         with self._lock:
             if step not in self._ended:
                 return None
