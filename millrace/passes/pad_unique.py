@@ -18,6 +18,7 @@ from typing import Any
 
 from millrace.graph import registry
 from millrace.passes import route_rows
+from millrace.passes.bag_rows import join_bags
 from millrace.passes.node import Node, Program
 from millrace.passes.padded_values import (
     APPLY,
@@ -62,6 +63,8 @@ def pad_unique(program: Program, task_of: route_rows.TaskOf | None = None) -> No
         if not routes.replace(node, kinds):
             _replace(node, kinds, sources, zeros)
     routes.finish(program)
+    if task_of is not None:
+        join_bags(program)
 
 
 def _has_many_parts(node: Node) -> bool:

@@ -141,7 +141,7 @@ class Routes:
         route = self._routes[node.inputs[1]]
         if route.merges and node is not route.leader:
             return  # Nobody asks for it any more: `finish` takes it away.
-        _become(node, "_RouteRows", {**node.attrs, "merge": route.merges})
+        _become(node, "_RouteRows", {**node.attrs, "merge": route.merges, "placed": True})
         node.output_types = node.definition.signature.output_types(node.attrs)
 
     def _sum(self, route: _Route, gather: Node) -> Node:

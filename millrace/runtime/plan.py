@@ -72,7 +72,7 @@ from millrace.runtime.kernel_call import (
     gather_inputs,
     variable_key,
 )
-from millrace.runtime.row_stage import StitchStage, TakeStage, UpdateStage
+from millrace.runtime.row_stage import PlainStage, StitchStage, TakeStage, UpdateStage
 from millrace.runtime.transfer_stage import ReceiveStage, SendStage, can_send
 
 _NOT_IN_XLA = frozenset(("string", "variant", "resource"))
@@ -444,7 +444,7 @@ def _is_quick(stage: Any) -> bool:
         stage, CompiledStage | SendStage | ReceiveStage | TakeStage | UpdateStage | StitchStage
     ):
         return True
-    if isinstance(stage, ApplyGradientsStage | TakeGradientsStage | AssignStage):
+    if isinstance(stage, ApplyGradientsStage | TakeGradientsStage | AssignStage | PlainStage):
         return True
     if isinstance(stage, HandleStage):
         return stage.blocking or _IN_MEMORY.search(stage.node.type) is not None

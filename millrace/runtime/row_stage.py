@@ -27,7 +27,7 @@ from millrace.ops.xla import jax
 from millrace.passes.node import Edge, Node, is_variable_edge, variable_of
 from millrace.passes.transfer import RECEIVE
 from millrace.runtime.compiled_stage import CompiledStage
-from millrace.runtime.kernel_call import variable_key
+from millrace.runtime.kernel_call import call_plainly, variable_key
 from millrace.runtime.resources import ResourceStore, VariableSlot
 
 #: Rows of smaller tables are left to XLA.
@@ -37,6 +37,7 @@ _MAX_LENGTHS = 8
 #: So many arrays' memory is known without asking.
 _MAX_KNOWN = 32
 _STITCH = "_RoutedStitch"
+_PLAIN = ("_BagOfRows", "_SumBags")
 _TAKES = ("_MaskedTake", "_MaskedResourceTake", "Gather", "GatherV2", "ResourceGather")
 
 
@@ -47,6 +48,8 @@ def applies(node: Node, wanted: set[Edge]) -> bool:
       node: The node.
       wanted: Edges whose values are used.
     """
+    if node.type in _PLAIN:
+        return True
     if node.type == _STITCH:
         return all(e.node.definition is RECEIVE for e in node.inputs[1:]) and _is_on_cpu()
     if node.type in _TAKES:
@@ -72,8 +75,12 @@ def applies(node: Node, wanted: set[Edge]) -> bool:
     )
 
 
-def row_stage(node: Node, wanted: set[Edge], name: str) -> TakeStage | UpdateStage | StitchStage:
+def row_stage(
+    node: Node, wanted: set[Edge], name: str
+) -> TakeStage | UpdateStage | StitchStage | PlainStage:
     """The stage of a node that `applies` is true of."""
+    if node.type in _PLAIN:
+        return PlainStage(node)
     if node.type == _STITCH:
         return StitchStage(node)
     outputs = [edge for i in range(len(node.output_types)) if (edge := Edge(node, i)) in wanted]
@@ -252,6 +259,29 @@ class UpdateStage(_RowStage):
             slot.value = table
         self._rows[length] = rows
         return True
+
+
+class PlainStage:
+    """A host op of every step on arrays, whose call is worked out once."""
+
+    blocking = False
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.nodes = [node]
+        self.inputs = list(dict.fromkeys(node.inputs))
+        self.outputs = [Edge(node, i) for i in range(len(node.output_types))]
+        self._places = [self.inputs.index(edge) for edge in node.inputs]
+
+    @property
+    def name(self) -> str:
+        """The node's name."""
+        return self.node.name
+
+    def run(self, inputs: list[Any], step: Any) -> list[Any]:
+        """Calls the kernel."""
+        arrays = [np.asarray(inputs[place]) for place in self._places]
+        return call_plainly(self.node, arrays, step)
 
 
 class StitchStage:

@@ -1,0 +1,74 @@
+"""Adding up rows by number, on the host: a few hundred nanoseconds a row would be too many.
+
+NumPy has no loop for it (`np.add.at` takes an element at a time, `np.add.reduceat` a row in a
+microsecond), XLA's scatter needs the rows spread out in memory first. SciPy's product of a sparse
+and a dense matrix is that loop. SciPy is there because JAX needs it; its loops are loaded without
+the package around them, which takes longer to import than a worker has to spare.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.machinery
+import importlib.util
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+_LOOPS = "_sparsetools"
+#: Of each type, as many ones as were needed so far.
+_ones: dict[Any, Any] = {}
+
+
+def add_rows(total: Any, to: Any, rows: Any, source: Any) -> None:
+    """Adds for every k row `source[k]` of `rows` to row `to[k]` of `total`, in their order.
+
+    Args:
+      total: A matrix without gaps, of a floating type that NumPy has.
+      to: int32, all of them rows of `total`: nobody checks.
+      rows: A matrix without gaps, as wide as `total` and of its type.
+      source: int32, as many as `to`, all of them rows of `rows`.
+    """
+    loop = _loop()
+    if loop is None:
+        np.add.at(total, to, rows[source])
+        return
+    count = len(to)
+    ones = _ones.get(total.dtype)
+    if ones is None or len(ones) < count:
+        ones = _ones[total.dtype] = np.ones(count, total.dtype)
+    loop(count, total.shape[1], to, source, ones[:count], rows.reshape(-1), total.reshape(-1))
+
+
+@functools.cache
+def _loop() -> Callable[..., None] | None:
+    """SciPy's loop over rows, or None if there is none of that name."""
+    try:
+        found: Any = getattr(_load(), "coo_matmat_dense", None)
+        if found is None:
+            return None
+        # What it is called with here must be what it means.
+        total = np.zeros((2, 2), np.float32)
+        index = np.array([1, 1, 0], np.int32)
+        rows = np.array([[1, 2], [3, 4], [5, 6]], np.float32)
+        ones = np.ones(3, np.float32)
+        found(3, 2, index, np.array([0, 2, 1], np.int32), ones, rows.reshape(-1), total.reshape(-1))
+    except (ImportError, OSError, TypeError, ValueError):
+        return None
+    return found if total.tolist() == [[3, 4], [6, 8]] else None
+
+
+def _load() -> Any:
+    package = importlib.util.find_spec("scipy")
+    for folder in package.submodule_search_locations or () if package is not None else ():
+        for suffix in importlib.machinery.EXTENSION_SUFFIXES:
+            file = pathlib.Path(folder) / "sparse" / f"{_LOOPS}{suffix}"
+            if file.exists():
+                spec = importlib.util.spec_from_file_location(f"{__name__}.{_LOOPS}", file)
+                assert spec is not None and spec.loader is not None
+                module = importlib.util.module_from_spec(spec)
+                spec.loader.exec_module(module)
+                return module
+    return None
