@@ -19,6 +19,7 @@ from millrace.core.tensor_shape import TensorShape
 from millrace.graph.define import Op, op
 from millrace.graph.registry import NO_GRADIENT
 from millrace.graph.shape_inference import ShapeContext, ShapeRule, merge_shapes
+from millrace.ops import one_pass
 from millrace.ops import routed_rows as _between_tasks  # noqa: F401 - registers itself
 from millrace.ops import training_rules as rules
 from millrace.ops.padded_unique import padding
@@ -140,9 +141,8 @@ def _update(algorithm: _Algorithm, inputs: Sequence[Any], node: Any) -> None:
     values = [variable.read() for variable in variables]
     _check_shapes(values[0].shape, algorithm.slots, values[1:])
     _check_shapes(values[0].shape, [algorithm.gradient], [gradient])
-    for variable, value in zip(
-        variables, algorithm.rule(values[0], gradient, *values[1:], **hyper), strict=True
-    ):
+    new = one_pass.apply(algorithm.rule, gradient, values, hyper)
+    for variable, value in zip(variables, new, strict=True):
         variable.write(value)
 
 
@@ -279,7 +279,9 @@ def _form(algorithm: _Algorithm, by_handle: bool, sparse: bool) -> Op:
         return None if by_handle else inputs[0]
 
     update.__doc__ = algorithm.rule.__doc__
-    return decorate(update)
+    made = decorate(update)
+    one_pass.UPDATES.add(made.name)
+    return made
 
 
 def _dense(algorithm: _Algorithm) -> tuple[Op, Op]:

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax._src import xla_bridge
+from jaxlib import xla_client
 
 jax.config.update("jax_enable_x64", True)  # type: ignore[no-untyped-call]
 # A program runs in the thread that calls it: handing it to another and back costs more than half of
@@ -23,7 +24,7 @@ jax.config.update("jax_cpu_enable_async_dispatch", False)  # type: ignore[no-unt
 # It tells of every kind of device that this machine lacks.
 logging.getLogger("jax._src.xla_bridge").setLevel(logging.WARNING)
 
-__all__ = ["jax", "jnp", "lax", "use_threads"]
+__all__ = ["JOINING_LOOPS", "JOINS_LOOPS", "jax", "jnp", "lax", "use_threads"]
 
 #: mallopt's numbers for these settings (malloc.h), and how many bytes they are set to.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
@@ -49,6 +50,41 @@ def _keep_freed_memory() -> None:
 
 
 _keep_freed_memory()
+
+#: The pass of XLA's CPU compiler that makes one loop of several which read the same arrays.
+_JOINING_PASS = "cpu_multi_output_fusion"
+#: For `jax.jit(compiler_options=...)`: lets the compiler do so, where `JOINS_LOOPS` says it can.
+JOINING_LOOPS = {"xla_disable_hlo_passes": ""}
+
+
+def _allow_joined_loops() -> bool:
+    """Turns that pass on, but off again for every program that does not ask for it.
+
+    It is not on by itself, with reason: some programs make the compiler crash. Whether it is there
+    can be said only for the process, and whether it is used only for a program; XLA takes the
+    former from the environment, once. False if the user or another library was there first.
+    """
+    before = os.environ.get("XLA_FLAGS", "")
+    if "xla_disable_hlo_passes" in before or "xla_backend_extra_options" in before:
+        return False
+    os.environ["XLA_FLAGS"] = (
+        f"{before} --xla_backend_extra_options=xla_cpu_use_multi_output_fusion=true"
+        f" --xla_disable_hlo_passes={_JOINING_PASS}"
+    )
+    try:
+        options = xla_client.CompileOptions()  # Its parts live no longer than it.
+        passes = options.executable_build_options.debug_options.xla_disable_hlo_passes
+        return bool(passes == _JOINING_PASS)
+    finally:
+        # Processes that this one starts make up their own minds.
+        if before:
+            os.environ["XLA_FLAGS"] = before
+        else:
+            del os.environ["XLA_FLAGS"]
+
+
+#: Whether programs may ask for it.
+JOINS_LOOPS = _allow_joined_loops()
 
 
 def use_threads(count: int) -> bool:

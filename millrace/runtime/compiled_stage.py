@@ -22,9 +22,9 @@ import numpy as np
 from millrace.core import errors
 from millrace.core.aligned import aligned
 from millrace.core.convert import is_filled
-from millrace.ops import philox
+from millrace.ops import one_pass, philox
 from millrace.ops.loop_lowering import NotCompilable
-from millrace.ops.xla import jax, jnp
+from millrace.ops.xla import JOINING_LOOPS, jax, jnp
 from millrace.passes.function_body import (
     bodies_of,
     functions_of,
@@ -44,6 +44,7 @@ from millrace.runtime.kernel_call import (
     uninitialized,
     variable_key,
 )
+from millrace.runtime.plain_update import is_plain_update
 from millrace.runtime.resources import ResourceStore, VariableSlot
 
 #: After this many different compilations a stage runs op by op.
@@ -486,6 +487,7 @@ class CompiledStage:
         """The jitted program; `once` if it may be traced for one set of shapes only."""
         static_values = {self.inputs[i]: np.asarray(inputs[i]) for i in self._static}
         traced: list[bool] = []
+        in_one_pass = is_plain_update(self.nodes)
 
         def stage(
             donated: list[Any], kept: list[Any], dynamic: list[Any], counters: Any
@@ -521,15 +523,16 @@ class CompiledStage:
                 return check
 
             keys = {node: random_key(node, counters[i]) for i, node in enumerate(self.random_nodes)}
-            values, stores = guarded_writes.trace(
-                self.nodes,
-                self._writes,
-                initial,
-                env,
-                self._snapshots,
-                lambda state: Services(state, rng=keys.get, check=check_for, traced=True),
-                lambda: [(check.node, ok) for check, ok in zip(checks, oks, strict=True)],
-            )
+            with one_pass.tracing(in_one_pass):
+                values, stores = guarded_writes.trace(
+                    self.nodes,
+                    self._writes,
+                    initial,
+                    env,
+                    self._snapshots,
+                    lambda state: Services(state, rng=keys.get, check=check_for, traced=True),
+                    lambda: [(check.node, ok) for check, ok in zip(checks, oks, strict=True)],
+                )
             outputs = [env[edge] for edge in self.outputs]
             results = outputs
             buffers = {id(value): i for i, value in enumerate(kept)}
@@ -551,7 +554,8 @@ class CompiledStage:
             return _Outcome(outputs, written, stored, stacked, details, notes)
 
         stage.__name__ = self.name
-        return jax.jit(stage, donate_argnums=(0,))
+        options = JOINING_LOOPS if in_one_pass else None
+        return jax.jit(stage, donate_argnums=(0,), compiler_options=options)
 
     def _moves(self, values: dict[Node, Any], dynamic: list[Any]) -> list[tuple[int, int]]:
         """Variables whose new values are inputs as they came: no program need copy those."""
