@@ -77,8 +77,10 @@ _VERSION = 1
 _LITTLE_ENDIAN = 0
 _MASK_DELTA = 0xA282EAD8
 _CHECKSUM = struct.Struct("<I")
-#: How much is read, and checked while it is still in the cache, at a time.
-_CHUNK_BYTES = 4 << 20
+#: How much is written or read, and then checked, at a time: a core's own cache still has it,
+#: with its copy in the system's memory. Pieces begin at multiples of it, where the system takes
+#: a larger page for the whole piece.
+_CACHED_BYTES = 256 << 10
 
 
 def index_name(prefix: str) -> str:
@@ -103,6 +105,17 @@ def _masked(crc: int) -> int:
 def _bytes_of(array: Any) -> Any:
     """An array's memory as an array of bytes; a copy only if it is not contiguous."""
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+def _pieces(prefix: str, offset: int, size: int) -> Iterator[tuple[int, int]]:
+    """In which pieces to write or read `size` bytes of a data file, from `offset` on."""
+    # Behind a URL a call may be a request, which is dear: fewer of them.
+    step = _CACHED_BYTES if is_local(prefix) else PIECE_BYTES
+    start = 0
+    while start < size:
+        end = min(size, start + step - (offset + start) % step)
+        yield start, end
+        start = end
 
 
 def _sizes(entry: Any) -> tuple[int, ...]:
@@ -165,9 +178,8 @@ class BundleWriter:
     def _write_numbers(self, value: Any) -> int:
         content = _bytes_of(value)
         crc = 0
-        for start in range(0, content.size, PIECE_BYTES):
-            piece = content[start : start + PIECE_BYTES]
-            # Right after it was written, it is still in a cache.
+        for start, end in _pieces(self._prefix, self._data.size, content.size):
+            piece = content[start:end]
             self._data.write(piece)
             crc = google_crc32c.extend(crc, piece)
         return crc
@@ -582,16 +594,17 @@ class BundleReader:
         crc = 0
         with gfile.tensorflow_errors(data_name(self._prefix, entry.shard_id, self.num_shards)):
             stream.seek(entry.offset)
-            done = 0
-            while done < content.size:
-                chunk = content[done : done + _CHUNK_BYTES]
-                count = stream.readinto(memoryview(chunk))  # type: ignore[attr-defined]
-                if not count:
-                    raise self._damaged(
-                        name, entry, f"the file ends after {done} of its bytes: it is truncated"
-                    )
-                crc = google_crc32c.extend(crc, chunk[:count])
-                done += count
+            for start, end in _pieces(self._prefix, entry.offset, content.size):
+                done = start
+                while done < end:
+                    piece = content[done:end]
+                    count = stream.readinto(memoryview(piece))  # type: ignore[attr-defined]
+                    if not count:
+                        raise self._damaged(
+                            name, entry, f"the file ends after {done} of its bytes: it is truncated"
+                        )
+                    crc = google_crc32c.extend(crc, piece[:count])
+                    done += count
         return crc
 
     def _check(self, name: str, entry: Any, crc: int) -> None:

@@ -53,6 +53,8 @@ class AtomicFile:
         self.temporary = name if in_place else temporary or _temporary_name(name)
         #: Bytes written so far.
         self.size = 0
+        #: Up to where the disk was told to begin.
+        self._begun = 0
         self._stream: BinaryIO | None = None
         with tensorflow_errors(name):
             self._files, path = resolve(self.temporary)
@@ -69,11 +71,12 @@ class AtomicFile:
                 # A stream without a buffer of its own may take a part only.
                 taken = self._stream.write(piece)
                 size = len(piece) if taken is None else taken
-                if self._lasting and size == PIECE_BYTES:
-                    # Else all of it is left for the end, when the disk is waited for.
-                    self._files.start_sync(self._stream, self.size, size)
                 done += size
                 self.size += size
+                if self._lasting and self.size - self._begun >= PIECE_BYTES:
+                    # Else all of it is left for the end, when the disk is waited for.
+                    self._files.start_sync(self._stream, self._begun, self.size - self._begun)
+                    self._begun = self.size
 
     def close(self) -> None:
         """Brings what was written to the disk; the name is still the temporary one."""

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import google_crc32c
 import ml_dtypes
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from millrace.data.checkpoint_reader import CheckpointReader, open_checkpoint
 from millrace.data.checkpoint_v1 import CheckpointV1Reader, PartToSave
 from millrace.data.tensor_bundle import BundleReader, BundleWriter, merge_bundles
 from millrace.data.tensor_slice import TensorSlice, parse_shape_and_slice
+from millrace.platform.atomic_file import AtomicFile
 
 GOLDEN = Path(__file__).parent / "golden_checkpoints"
 CUT = "5 2 0,3:0,2", "5 2 3,2:-"
@@ -257,3 +259,35 @@ def test_bundles_live_behind_urls(request: pytest.FixtureRequest) -> None:
         f"{prefix}1", [PartToSave("y", (), TensorSlice.whole(0), np.array(3), dtypes.int64)]
     )
     assert CheckpointReader(f"{prefix}1").get_tensor("y") == 3
+
+
+def test_large_tensors_are_written_and_read_in_pieces_that_stay_in_a_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = {
+        "a": np.arange(3, dtype=np.uint8),  # what follows begins at an odd place
+        "b": np.random.default_rng(1).integers(0, 255, 700_001, np.uint8),
+        "c": np.random.default_rng(2).random(100_000),
+    }
+    ends: list[int] = []
+    write = AtomicFile.write
+
+    def note(self: AtomicFile, content: Any) -> None:
+        write(self, content)
+        if ".data-" in self.name:
+            ends.append(self.size)
+
+    monkeypatch.setattr(AtomicFile, "write", note)
+    writer = BundleWriter(str(tmp_path / "m"))
+    for name, value in values.items():
+        writer.add(name, value, dtypes.as_dtype(value.dtype))
+    writer.finish()
+    # A piece ends where its tensor does, or where a page of that size does.
+    cached = 256 << 10
+    assert ends == [3, cached, 2 * cached, 700_004, 3 * cached, 4 * cached, 5 * cached, 1_500_004]
+    with BundleReader(str(tmp_path / "m")) as reader:
+        for name, value in values.items():
+            entry = reader.entries[name.encode()]
+            crc = google_crc32c.value(value.tobytes())
+            assert entry.crc32c == ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+            np.testing.assert_array_equal(reader.read(name), value)
