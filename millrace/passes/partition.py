@@ -4,6 +4,9 @@ The *level* of a node is the number of transfers on the longest path to it. All 
 task hands another, and that are made on one level after the same blocking nodes, travel in one
 message. That cannot make a step wait for itself: what a message holds depends only on messages
 of lower levels. A constant is not sent; the task that reads it has it.
+
+A part that does nothing before it has heard from `home`, but say what its variables are, begins
+with what `home` sends it (`late_part`).
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from millrace.passes import frames, schedule
 from millrace.passes.constants import detach_constants
 from millrace.passes.fewer_messages import after, dissolve_groups, is_little
 from millrace.passes.function_body import bodies_of
+from millrace.passes.late_part import begin_late
 from millrace.passes.node import (
     Edge,
     Node,
@@ -44,6 +48,8 @@ class Part:
       targets: The same for targets.
       sends_to: The tasks that it sends something to.
       last_key: The key of what it sends to `home` with the message that it is over, if it does.
+      first_key: The key of what `home` sends it to begin with; None if it begins at once.
+      read_keys: The keys of what it sends to `home` when asked for it.
     """
 
     def __init__(self, task: str) -> None:
@@ -54,6 +60,8 @@ class Part:
         self.targets: list[int] = []
         self.sends_to: list[str] = []
         self.last_key: int | None = None
+        self.first_key: int | None = None
+        self.read_keys: list[int] = []
 
 
 def partition(
@@ -132,6 +140,9 @@ class _Partitioner:
             for message in dict.fromkeys(self._messages.values()):
                 if message.to == self._home and message.send is not None:
                     _send_with_the_end(parts[message.source], message.send)
+            for task, part in parts.items():
+                if task != self._home:
+                    part.first_key, part.read_keys = begin_late(part.program, self._home)
         for task, send in self._loop_sends:
             parts[task].program.targets.append(send)
             to = send.attrs["to"].decode()
@@ -369,7 +380,7 @@ class _Partitioner:
         message.send = Node(
             self._unique(f"send_{key}"),
             SEND,
-            {"T": types, "to": to.encode(), "key": key, "last": False},
+            {"T": types, "to": to.encode(), "key": key, "last": False, "on_request": False},
             list(message.edges),
             list(message.controls),
             device=source,

@@ -64,10 +64,12 @@ class Channel(abc.ABC):
       is_handling: Whether its thread is busy with a message, and so hears nothing.
       in_process: Whether the other task is in this process, and cannot go away without it.
       turn: Who reads it, if threads that wait for it can.
+      process: The other task's process, if memory can be shared with it.
     """
 
     in_process = False
     turn: Turn | None = None
+    process: int | None = None
 
     def __init__(self, handler: Handler, peer: str = "", incarnation: int = 0) -> None:
         self.peer = peer

@@ -43,7 +43,7 @@ def max_block_bytes() -> float:
 class Kind(enum.IntEnum):
     """What a message is for."""
 
-    RUN = 2  # run your part of this step; tensors: what is fed
+    RUN = 2  # run your part of this step; tensors: what is fed, and what it begins with
     TENSORS = 3  # values for your part of this step
     DONE = 4  # my part is over; tensors: what was fetched of it
     CANCEL = 5  # the step has failed elsewhere
@@ -51,11 +51,13 @@ class Kind(enum.IntEnum):
     PONG = 7
     REPEAT = 8  # run your part of this step again and again
     REST = 9  # run the part that you repeat no more when it is over
+    READ = 10  # send me variables that your part of this step has
+    SHOWN = 11  # TENSORS that were asked for; text: where they can be read the next time
 
 
 _KINDS = {int(kind): kind for kind in Kind}
 #: Messages of a master to a task that works for it.
-ORDERS = frozenset((Kind.RUN, Kind.REPEAT))
+ORDERS = frozenset((Kind.RUN, Kind.READ, Kind.REPEAT))
 #: Messages that say no more than that a task lives.
 HEARTBEAT = frozenset((Kind.PING, Kind.PONG))
 
@@ -187,6 +189,12 @@ def _lay_out(tensors: list[Any]) -> tuple[bytes, list[Any], list[int], int]:
             _sent_layouts.clear()
         _sent_layouts[kinds] = _Layout(description, starts, size)
     return description, arrays, starts, size
+
+
+def layout_of(tensors: list[Any]) -> tuple[list[int], int]:
+    """Where arrays of numbers begin in a block, and its size: the same wherever it is asked."""
+    _, _, starts, size = _lay_out(tensors)
+    return starts, size
 
 
 def _buffers(arrays: list[Any], starts: Sequence[int]) -> list[Any]:

@@ -39,7 +39,7 @@ _TOKEN_BYTES = 32
 IS_SUPPORTED = hasattr(os, "memfd_create") and hasattr(fcntl, "F_ADD_SEALS")
 
 
-def _make_file(size: int) -> int:
+def make_file(size: int) -> int:
     """A file of memory that keeps its size.
 
     Raises:
@@ -58,7 +58,7 @@ def _make_file(size: int) -> int:
     return descriptor
 
 
-def _open_file(process: int, descriptor: int) -> mmap.mmap:
+def open_file(process: int, descriptor: int) -> mmap.mmap:
     """Another process's file of memory.
 
     Raises:
@@ -83,7 +83,7 @@ class Segment:
     def __init__(self, number: int, size: int) -> None:
         self.number = number
         self.size = -(-size // _GRAIN) * _GRAIN
-        self.descriptor = _make_file(_STATE_BYTES + self.size)
+        self.descriptor = make_file(_STATE_BYTES + self.size)
         self._map = mmap.mmap(self.descriptor, 0)
 
     @property
@@ -202,7 +202,7 @@ class Incoming:
         if found is None:
             if len(self._maps) >= 64:  # The sender has given up some of them.
                 self._maps.clear()
-            found = self._maps[number] = _open_file(self._process, descriptor)
+            found = self._maps[number] = open_file(self._process, descriptor)
         if _STATE_BYTES + size > len(found):
             raise ValueError(f"A segment of {len(found)} bytes cannot hold a message of {size}.")
         made = _block_type(size).from_buffer(found, _STATE_BYTES)
@@ -227,7 +227,7 @@ class Probe:
 
     def __init__(self) -> None:
         self._token = secrets.token_bytes(_TOKEN_BYTES)
-        self._descriptor = _make_file(_TOKEN_BYTES)
+        self._descriptor = make_file(_TOKEN_BYTES)
         os.pwrite(self._descriptor, self._token, 0)
 
     def offer(self) -> dict[str, Any]:
@@ -245,7 +245,7 @@ def can_share(offer: Any) -> int | None:
     """The process that made the offer, if its memory can be reached from here."""
     try:
         process = int(offer["process"])
-        with _open_file(process, int(offer["file"])) as found:
+        with open_file(process, int(offer["file"])) as found:
             same = secrets.compare_digest(found[:_TOKEN_BYTES], bytes.fromhex(offer["token"]))
     except (OSError, ValueError, TypeError, KeyError):
         return None

@@ -51,6 +51,7 @@ class SocketChannel(Channel):
         """
         super().__init__(handler, peer, incarnation)
         self._socket = connection
+        self.process = process
         self._outgoing = None if process is None else shared_memory.Outgoing()
         self._incoming = None if process is None else shared_memory.Incoming(process)
         _tune(connection)

@@ -64,13 +64,30 @@ class SendStage:
             raise op_error(self.node, error) from None
         return []
 
-    def _read(self, resources: ResourceStore) -> list[Any]:
+    def values(self, resources: ResourceStore) -> list[Any]:
+        """What a send of nothing but variables sends now.
+
+        Raises:
+          FailedPreconditionError: One has no value.
+        """
+        held = self._read(resources)
+        return [held[place] for _, place in self._sources]
+
+    def slots(self, resources: ResourceStore) -> list[VariableSlot]:
+        """Where what a send of nothing but variables sends is stored."""
+        held = self._held(resources)
+        return [held[place] for _, place in self._sources]
+
+    def _held(self, resources: ResourceStore) -> list[VariableSlot]:
         found = self._slots
         if found is None or found[0] is not resources or found[1] != resources.generation:
             slots = [resources.variable(*variable_key(v)) for v in self._variables]
             found = self._slots = resources, resources.generation, slots
+        return found[2]
+
+    def _read(self, resources: ResourceStore) -> list[Any]:
         state = StoredState(resources)
-        values = [state.read_slot(slot) for slot in found[2]]
+        values = [state.read_slot(slot) for slot in self._held(resources)]
         for value, variable in zip(values, self._variables, strict=True):
             if value is None:
                 raise uninitialized(variable)

@@ -17,18 +17,8 @@ from millrace.rpc.failed_node import explained
 from millrace.rpc.message import Message
 from millrace.rpc.turns import Listener
 from millrace.runtime import allotments, executor
+from millrace.server.remote_part import LateParts, RemotePart
 from millrace.server.worker import RegisteredGraph
-
-
-class RemotePart:
-    """A part of a step that another task runs."""
-
-    __slots__ = ("address", "graph", "part")
-
-    def __init__(self, part: Part, address: str, graph: int) -> None:
-        self.part = part
-        self.address = address
-        self.graph = graph
 
 
 class PreparedStep:
@@ -41,6 +31,10 @@ class PreparedStep:
         self.graph = graph
         self.remote = remote
         self.fetches = fetches
+        #: Those that begin late, by the key of what they begin with.
+        self.firsts = {r.part.first_key: r for r in remote if r.part.first_key is not None}
+        #: Those that are asked for variables, by the key of what they send then.
+        self.reads = {key: r for r in remote for key in r.part.read_keys}
 
 
 class Gathering:
@@ -62,6 +56,8 @@ class Gathering:
         self.answers: dict[str, Message] = {}
         self.error: errors.OpError | None = None
         self.condition = threading.Condition()
+        #: The parts that begin with what is sent to them, if some do.
+        self.late: LateParts | None = None
         #: To the tasks that were asked.
         self.channels: list[Channel] = []
         #: Reads what the tasks send, for the thread that waits for it; None when others do.

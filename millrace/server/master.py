@@ -35,7 +35,7 @@ from millrace.platform import logging
 from millrace.platform.file_access import FileAccess
 from millrace.platform.patience import Patience
 from millrace.rpc import messages, turns
-from millrace.rpc.channel import start_thread
+from millrace.rpc.channel import Channel, start_thread
 from millrace.rpc.message import Kind, Message
 from millrace.rpc.service import on_abandoned, shorten
 from millrace.runtime import executor
@@ -46,10 +46,10 @@ from millrace.server.distributed_step import (
     Gathering,
     PartialRun,
     PreparedStep,
-    RemotePart,
     check_can_be_computed,
 )
 from millrace.server.peers import Peers
+from millrace.server.remote_part import LateParts, RemotePart
 from millrace.server.standing_step import StandingStep, can_stand
 from millrace.server.worker import (
     Worker,
@@ -60,8 +60,6 @@ from millrace.server.worker import (
 _NO_TRACE = 0
 #: Numbers of steps have 63 bits.
 _NUMBERS = (1 << 63) - 1
-#: Bits of the number that comes with the handle of a part to run.
-TRACE = 1
 #: How long a failed step waits for the other tasks to say that they have stopped.
 _FAREWELL_SECONDS = 2.0
 #: How long a task may take to say what it waits for.
@@ -224,6 +222,12 @@ class Master:
         if last is not None:
             count, key = last
             self.worker.mailbox.deliver(message.step, key, message.tensors[count:], address)
+
+    def on_shown(self, channel: Channel, message: Message) -> None:
+        """A task says where its variables can be read from now on."""
+        gathering = self._gatherings.get(message.step)
+        if gathering is not None and gathering.late is not None:
+            gathering.late.on_shown(channel, message)
 
     def needed(self) -> set[str]:
         """The addresses of the tasks that steps wait for."""
@@ -604,16 +608,23 @@ class MasterSession:
         for remote in prepared.remote:
             if remote.part.last_key is not None:
                 gathering.last[remote.address] = len(remote.part.results), remote.part.last_key
-        flags = TRACE if step.events is not None else 0
+        trace = step.events is not None
+
+        def fail(part: RemotePart, error: errors.OpError) -> None:
+            gathering.answer(part.address, None, _naming(error, part.part.task))
+
+        if prepared.firsts:
+            step.exchange.late = gathering.late = LateParts(
+                prepared.firsts, prepared.reads, (number, values, trace), self._worker.post, fail
+            )
         for remote in prepared.remote:
-            tensors = [values[i] for i in remote.part.arguments]
-            message = Message(Kind.RUN, number, remote.graph, text=bytes([flags]), tensors=tensors)
             try:
                 channel = self._master.peers.channel(remote.address)
-                channel.send(message)
                 gathering.channels.append(channel)
+                if remote.part.first_key is None:
+                    channel.send(remote.run_message(number, values, trace))
             except errors.OpError as error:
-                gathering.answer(remote.address, None, _naming(error, remote.part.task))
+                fail(remote, error)
         return gathering
 
     def _abandon(self, prepared: PreparedStep, number: int, gathering: Gathering) -> None:
@@ -622,6 +633,9 @@ class MasterSession:
         assert error is not None
         self._worker.cancel(number, error)
         text = shorten(error.message, _MAX_ERROR_TEXT).encode()
+        if gathering.late is not None:
+            for address in gathering.late.unbegun:
+                gathering.answer(address, None, None)
         for remote in prepared.remote:
             if remote.address in gathering.waiting:
                 message = Message(Kind.CANCEL, number, error.error_code, text)

@@ -32,10 +32,11 @@ from millrace.runtime.plan import host_value
 from millrace.runtime.step import Step
 from millrace.runtime.step_stats import fill_metadata
 from millrace.server import threads
-from millrace.server.master import TRACE, Master, MasterSession, task_name
+from millrace.server.master import Master, MasterSession, task_name
 from millrace.server.master_service import MasterService
 from millrace.server.peers import FAST, PROTOCOLS, Identity, Peers
 from millrace.server.registers import Registers
+from millrace.server.remote_part import key_to_read, run_request
 from millrace.server.remote_tensors import RemoteTensors
 from millrace.server.standing_step import StandingSteps
 from millrace.server.watch import Watch, settings_from
@@ -353,6 +354,12 @@ class Server:
             self._worker.deliver(message, channel.address)
         elif message.kind is Kind.RUN:
             self._run(channel, message)
+        elif message.kind is Kind.READ:
+            self._read(channel, message)
+        elif message.kind is Kind.SHOWN:
+            self._master.on_shown(channel, message)
+            message.text = b""
+            self._worker.deliver(message, channel.address)
         elif message.kind is Kind.DONE:
             self._master.on_done(channel.address, message)
         elif message.kind is Kind.CANCEL:
@@ -364,28 +371,40 @@ class Server:
             self._standing.rest(message)
 
     def _run(self, channel: Channel, message: Message) -> None:
-        trace = bool(message.text and message.text[0] & TRACE)
+        try:
+            request = run_request(message)
+        except errors.OpError as error:
+            _answer_end(channel, message.step, error)
+            return
 
         def on_done(step: Step | None, results: list[Any], error: errors.OpError | None) -> None:
             if error is not None:
-                answer = _end_of(message.step, error)
-            else:
-                try:
-                    last = [] if step is None else step.exchange.last
-                    answer = Message(Kind.DONE, message.step, tensors=[*_fetched(results), *last])
-                except errors.OpError as failure:
-                    answer = Message(
-                        Kind.DONE, message.step, failure.error_code, failure.message.encode()
-                    )
-                if trace and step is not None:
+                _answer_end(channel, message.step, error)
+                return
+            try:
+                last = [] if step is None else step.exchange.last
+                answer = Message(Kind.DONE, message.step, tensors=[*_fetched(results), *last])
+                if request.trace and step is not None:
                     metadata = RunMetadata()
                     fill_metadata(metadata, step)
                     answer.text = metadata.step_stats.SerializeToString()
+            except errors.OpError as failure:
+                _answer_end(channel, message.step, failure)
+                return
             _answer(channel, answer)
 
-        self._worker.run(
-            message.key, message.step, channel.address, message.tensors, trace, on_done
-        )
+        self._worker.run(message.key, message.step, channel.address, request, on_done)
+
+    def _read(self, channel: Channel, message: Message) -> None:
+        """Sends the variables that a message asks for."""
+        try:
+            key = key_to_read(message)
+            tensors, place = self._worker.read(message.key, key, channel)
+        except errors.OpError as error:
+            _answer_end(channel, message.step, error)
+            return
+        kind = Kind.TENSORS if place is None else Kind.SHOWN
+        _answer(channel, Message(kind, message.step, key, place or b"", tensors))
 
     def _lose(self, address: str, reason: str) -> None:
         """Gives a task up: when it returns, its sessions are not known here any more."""
@@ -395,6 +414,7 @@ class Server:
     def _on_lost(self, address: str, error: errors.OpError) -> None:
         self._master.lost(address, error)
         self._worker.lost(address, error)
+        self._worker.boards.forget_lost()
         if not self._peers.has_channel(address):
             self._worker.lost_master(address)
 

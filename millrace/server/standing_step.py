@@ -21,7 +21,8 @@ from millrace.rpc.channel import Channel
 from millrace.rpc.message import Kind, Message
 from millrace.runtime import executor
 from millrace.runtime.step import Step
-from millrace.server.distributed_step import Gathering, PreparedStep, RemotePart
+from millrace.server.distributed_step import Gathering, PreparedStep
+from millrace.server.remote_part import RemotePart
 from millrace.server.worker import RegisteredGraph, Worker, cause_of
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import secrets
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from millrace.core import errors
@@ -19,17 +19,21 @@ from millrace.passes.node import Node, Program
 from millrace.passes.rendezvous import RECEIVES, SENDS
 from millrace.passes.transfer import LOOP_RECEIVE, LOOP_SEND, RECEIVE, SEND
 from millrace.platform.file_access import FileAccess
+from millrace.rpc.channel import Channel
 from millrace.rpc.message import Kind, Message
 from millrace.runtime import executor
 from millrace.runtime.cancellation import Cancellation
 from millrace.runtime.deferred import Deferred
-from millrace.runtime.kernel_call import StoredState, VariableRef
+from millrace.runtime.kernel_call import StoredState, VariableRef, op_error
 from millrace.runtime.mailbox import Mailbox
 from millrace.runtime.plan import Plan
 from millrace.runtime.resources import ResourceStore, VariableSlot
 from millrace.runtime.step import SessionState, Step
+from millrace.runtime.transfer_stage import SendStage
+from millrace.server.boards import Boards
 from millrace.server.guest import check_no_python
 from millrace.server.relay import Relay
+from millrace.server.remote_part import LateParts, RunRequest
 from millrace.server.transfer_log import TransferLog
 
 #: Sessions that have registered nothing yet; when there are more, the oldest is forgotten.
@@ -75,16 +79,21 @@ class RegisteredGraph:
       nodes: The nodes that the plan was made of.
       peers: Addresses of the tasks that it exchanges values with.
       received: The names of the tensors that each receive gets, by its key.
+      reads: Variables that the master's task may ask for, by the key of what is sent.
     """
 
     def __init__(self, number: int, session: WorkerSession, program: Program, late: bool) -> None:
         self.number = number
         self.session = session
         self.nodes = list(program.nodes)
+        asked = [n for n in program.nodes if n.definition is SEND and n.attrs["on_request"]]
+        self.reads = {node.attrs["key"]: SendStage(node) for node in asked}
+        program.nodes = [node for node in program.nodes if node not in asked]
+        program.targets = [node for node in program.targets if node not in asked]
         self.arguments = list(program.arguments)
         tasks: set[str] = set()
         self.received: dict[int, list[str]] = {}
-        for node in program.nodes:
+        for node in self.nodes:
             attrs = node.attrs
             if node.definition in (SEND, LOOP_SEND):
                 tasks.add(attrs["to"].decode())
@@ -105,7 +114,16 @@ class RegisteredGraph:
 class _Exchange:
     """How a part's sends and receives reach the other tasks."""
 
-    __slots__ = ("_graph", "_number", "_session", "_worker", "cancellation", "last")
+    __slots__ = (
+        "_graph",
+        "_number",
+        "_session",
+        "_worker",
+        "cancellation",
+        "given",
+        "last",
+        "late",
+    )
 
     def __init__(
         self, worker: Worker, graph: RegisteredGraph, number: int, cancellation: Cancellation
@@ -117,6 +135,10 @@ class _Exchange:
         self._number = number
         #: What goes to the master with the message that the part is over.
         self.last: list[Any] = []
+        #: The key and the values that a part of another task's step began with.
+        self.given: tuple[int, list[Any]] | None = None
+        #: In the master's part: the other parts that begin with what is sent to them.
+        self.late: LateParts | None = None
 
     def send_last(self, tensors: list[Any]) -> None:
         """Sends values to the master's task when the part is over."""
@@ -124,13 +146,22 @@ class _Exchange:
 
     def send(self, to: str, key: int, tensors: list[Any], tag: bytes = b"") -> None:
         """Sends values; the tag tells which iteration of a loop they are of."""
+        if self.late is not None and self.late.begins(key, tensors):
+            return
+        self._worker.boards.refresh()
         message = Message(Kind.TENSORS, self._number, key, tag, tensors)
         self._worker.post(self._session.addresses[to], message)
 
     def receive(self, source: str, key: int, tag: bytes = b"") -> list[Any] | Deferred:
         """The values, or what will have them."""
+        if self.given is not None and self.given[0] == key:
+            return self.given[1]
         box = (key, tag) if tag else key
-        found = self._worker.mailbox.take(self._number, box, f"values from {source}")
+        found: list[Any] | Deferred | None = None
+        if self.late is not None:
+            found = self.late.read(key)
+        if found is None:
+            found = self._worker.mailbox.take(self._number, box, f"values from {source}")
         if self._worker.transfers.enabled:
             self._note(source, key, found)
         return found
@@ -220,6 +251,8 @@ class Worker:
         #: What arrived in the last steps, when somebody has asked for a log.
         self.transfers = TransferLog()
         self._threads = threads
+        #: What tasks on this machine may read of the variables here.
+        self.boards = Boards()
         #: Called once, before the first part is planned.
         self.before_first_graph: Callable[[], None] | None = None
         # A session may be collected as garbage, and be closed then, while its thread is in here.
@@ -402,6 +435,7 @@ class Worker:
 
     def end(self, number: int, error: errors.OpError | None = None) -> None:
         """Forgets a step."""
+        self.boards.refresh()
         with self._lock:
             running = self._running.pop(number, None)
             if running is not None:
@@ -434,8 +468,7 @@ class Worker:
         graph_number: int,
         number: int,
         master: str,
-        feeds: Sequence[Any],
-        trace: bool,
+        request: RunRequest,
         on_done: Callable[[Step | None, list[Any], errors.OpError | None], None],
     ) -> None:
         """Runs a part for the master of another task; returns at once or when it has to wait.
@@ -444,10 +477,10 @@ class Worker:
           graph_number: Which part.
           number: The step.
           master: The address of the master's task.
-          feeds: Values of the part's arguments.
-          trace: Whether to note when each stage runs.
+          request: What it is run with.
           on_done: Is told the step, the results (where they are), or the error.
         """
+        feeds = request.feeds
         try:
             graph = self.graph(graph_number)
             if len(feeds) != len(graph.plan.argument_slots):
@@ -456,8 +489,9 @@ class Worker:
                     None,
                     f"{len(graph.plan.argument_slots)} values expected, got {len(feeds)}",
                 )
-            step = Step(graph.session.state, executor.run_values, trace=trace)
+            step = Step(graph.session.state, executor.run_values, trace=request.trace)
             self.begin(graph, number, step, master)
+            step.exchange.given = request.first
         except errors.OpError as error:
             on_done(None, [], error)
             return
@@ -488,6 +522,28 @@ class Worker:
             self._relay.deliver(start)
         else:
             self._threads.submit(start)
+
+    def read(self, graph_number: int, key: int, channel: Channel) -> tuple[list[Any], bytes | None]:
+        """Variables that another task's part of a step asks for, as they are now.
+
+        Returns:
+          Their values, and what tells that task where they are shown, if they are.
+
+        Raises:
+          AbortedError: This task does not know the graph.
+          FailedPreconditionError: A variable has no value.
+        """
+        graph = self.graph(graph_number)
+        stage = graph.reads.get(key)
+        if stage is None:
+            raise errors.InvalidArgumentError(
+                None, None, f"Graph {graph_number} has nothing to read under the key {key}."
+            )
+        try:
+            resources = graph.session.state.resources
+            return stage.values(resources), self.boards.offer(channel, stage, resources)
+        except Exception as error:
+            raise op_error(stage.node, error) from None
 
     def end_part(self, number: int, error: errors.OpError | None) -> errors.OpError | None:
         """Forgets a step that another task's master asked for; the error to tell it."""
@@ -593,6 +649,7 @@ class Worker:
             self.cancel(number, error)
         for handle in handles:
             self.delete_session(handle)
+        self.boards.close()
         self.resources.clear_all()
 
     def _stopped_error(self) -> errors.OpError:

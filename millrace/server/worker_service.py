@@ -27,6 +27,7 @@ from millrace.runtime.step import Step
 from millrace.runtime.step_stats import fill_metadata
 from millrace.server.guest import GraphSize, SessionQuota, read_tensor
 from millrace.server.master import filtered_tasks
+from millrace.server.remote_part import RunRequest
 from millrace.server.worker import Worker
 
 
@@ -112,7 +113,7 @@ class WorkerService:
             for item, value in zip(request.send, feeds, strict=True):
                 worker.mailbox.deliver(number, item.name, [value])
             feeds = []
-        worker.run(graph, number, "", feeds, trace, on_done)
+        worker.run(graph, number, "", RunRequest(feeds, trace=trace), on_done)
         finished.wait()
         step, results, error = outcome
         response = messages.RunGraphResponse()

@@ -22,7 +22,9 @@ def blocked_ops(where=PS):
     with tf.device(WORKER):
         doubled = taken * 2
     with tf.device(OTHER):
-        tripled = doubled + taken
+        noted = tf.FIFOQueue(1000, [tf.float32], shapes=[[]], name="notes").enqueue(1.0)
+        with tf.control_dependencies([noted]):  # so that this task, too, has something to do now
+            tripled = doubled + taken
     return tripled, put
 
 

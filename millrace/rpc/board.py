@@ -1,0 +1,271 @@
+"""Variables that tasks of one machine read by themselves, without a message.
+
+A task *shows* the newest values of some variables on a board, in memory that it shares. Whoever
+was told of the board takes what is shown, and uses it where it is; the next values are shown
+beside it, on a *page* that nobody uses. So a reader never waits, and never sees half of an update.
+
+The first word of a board's control file tells the page that is shown and the how-manieth showing
+it is. A reader puts the page's number into a *cell* of its own before it uses the page, and then
+looks whether the page is still shown; the owner writes only to pages that are not shown and are
+in no cell. Each looks at the other's word after it has written its own, with a locked instruction
+between (that of a lock's release), so at least one of them sees what the other has done. That is so
+on x86; on other processors there are no boards.
+
+A reader can spoil nothing but what is shown: what it writes into the control file makes the owner
+keep pages, a few for each reader, or show nothing.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import platform
+import struct
+import threading
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from millrace.rpc import shared_memory
+
+IS_SUPPORTED = shared_memory.IS_SUPPORTED and platform.machine().lower() in ("x86_64", "amd64")
+
+_CONTROL_BYTES = 4096
+#: The word of the shown page: (how-manieth << 8) + page, 0 for none, -1 when it is over.
+_SHOWN = 0
+_OVER = -1
+#: A byte that readers set.
+_WAS_READ = 16
+#: The cells: 0, or one more than the page that is used.
+_FIRST_CELL, _CELLS = 64, 512
+#: The words that tell the pages' files.
+_FIRST_FILE, _MAX_PAGES = 1024 // 8, 64
+#: How many pages one reader may use at a time.
+CELLS_EACH = 4
+_PLACE = struct.Struct("<III")
+
+
+class Place(NamedTuple):
+    """Where a reader finds a board: its control file, and the reader's cells."""
+
+    file: int
+    first_cell: int
+    cells: int
+
+    def pack(self) -> bytes:
+        """As bytes."""
+        return _PLACE.pack(*self)
+
+    @classmethod
+    def unpack(cls, data: bytes) -> Place:
+        """From bytes.
+
+        Raises:
+          ValueError: They are not a place.
+        """
+        try:
+            place = cls(*_PLACE.unpack(data))
+        except struct.error as error:
+            raise ValueError(f"These bytes tell no board: {error}") from None
+        if not (
+            place.first_cell >= _FIRST_CELL
+            and place.cells > 0
+            and place.first_cell + place.cells <= _FIRST_CELL + _CELLS
+        ):
+            raise ValueError(f"A board has no cells {place.first_cell} + {place.cells}.")
+        return place
+
+
+class Board:
+    """A board, for its owner; one thread at a time."""
+
+    def __init__(self, kinds: Sequence[tuple[Any, Any]], starts: Sequence[int], size: int) -> None:
+        """Makes a board that shows nothing yet.
+
+        Args:
+          kinds: The type and shape of each array.
+          starts: Where each begins on a page.
+          size: Of a page.
+
+        Raises:
+          OSError: There is no memory for it.
+        """
+        self._kinds = list(kinds)
+        self._starts = list(starts)
+        self._size = size
+        self._file = shared_memory.make_file(_CONTROL_BYTES)
+        self._control = mmap.mmap(self._file, _CONTROL_BYTES)
+        self._words = memoryview(self._control).cast("q")
+        self._fence = threading.Lock()
+        self._files: list[int] = []
+        #: For each page, where the arrays are on it.
+        self._pages: list[list[Any]] = []
+        self._page = -1
+        self._count = 0
+        self._next_cell = _FIRST_CELL
+        self._readers = 0
+
+    def admit(self) -> Place | None:
+        """A place for one more reader; None when there is none."""
+        first = self._next_cell
+        if first + CELLS_EACH > _FIRST_CELL + _CELLS:
+            return None
+        self._next_cell += CELLS_EACH
+        self._readers += 1
+        return Place(self._file, first, CELLS_EACH)
+
+    def dismiss(self, place: Place) -> None:
+        """A reader is gone, and uses no page any more; its cells are never another's."""
+        self._control[place.first_cell : place.first_cell + place.cells] = bytes(place.cells)
+        self._readers -= 1
+
+    def was_read(self) -> bool:
+        """Whether somebody has read since it was asked last."""
+        if not self._control[_WAS_READ]:
+            return False
+        self._control[_WAS_READ] = 0
+        return True
+
+    def show(self, arrays: Sequence[Any]) -> bool:
+        """Shows arrays of the board's types and shapes; False if there is no page for them."""
+        page = self._free_page()
+        if page is None:
+            self.hide()
+            return False
+        for place, array in zip(self._pages[page], arrays, strict=True):
+            np.copyto(place, array)
+        self._count += 1
+        self._page = page
+        self._words[_SHOWN] = self._count << 8 | page
+        return True
+
+    def hide(self) -> None:
+        """Shows nothing."""
+        self._page = -1
+        self._words[_SHOWN] = 0
+
+    def _free_page(self) -> int | None:
+        with self._fence:
+            pass
+        used = self._control[_FIRST_CELL : self._next_cell]
+        for page in range(len(self._pages)):
+            if page != self._page and page + 1 not in used:
+                return page
+        if len(self._pages) >= min(_MAX_PAGES, 2 + 2 * self._readers):
+            return None
+        try:
+            file = shared_memory.make_file(max(1, self._size))
+        except OSError:  # no memory, or no more files
+            return None
+        memory = mmap.mmap(file, 0)
+        self._files.append(file)
+        self._pages.append(
+            [
+                np.ndarray(shape, dtype, memory, start)
+                for (dtype, shape), start in zip(self._kinds, self._starts, strict=True)
+            ]
+        )
+        page = len(self._pages) - 1
+        self._words[_FIRST_FILE + page] = file
+        return page
+
+    def close(self) -> None:
+        """Shows nothing for ever; readers keep what they use."""
+        self._words[_SHOWN] = _OVER
+        for file in (self._file, *self._files):
+            os.close(file)
+        self._files.clear()
+        self._pages.clear()
+
+
+class _Page:
+    """Mixed into the type of a page that is used; its end frees the cell."""
+
+    reader: Any = None
+    cell = 0
+
+    def __del__(self) -> None:
+        if self.reader is not None:
+            self.reader.leave(self.cell)
+
+
+class BoardReader:
+    """A board, for a task that reads it."""
+
+    def __init__(
+        self, process: int, place: Place, kinds: Sequence[tuple[Any, Any]], layout: tuple[Any, int]
+    ) -> None:
+        """Finds a board.
+
+        Args:
+          process: The owner.
+          place: What the owner told.
+          kinds: The type and shape of each array.
+          layout: Where each begins on a page, and the size of a page.
+
+        Raises:
+          OSError, ValueError: There is no such board.
+        """
+        self._process = process
+        self._control = shared_memory.open_file(process, place.file)
+        if len(self._control) < _CONTROL_BYTES:
+            raise ValueError(f"A board of {len(self._control)} bytes is none.")
+        self._words = memoryview(self._control).cast("q")
+        starts, self._size = layout
+        self._arrays = [
+            (shape, dtype, start) for (dtype, shape), start in zip(kinds, starts, strict=True)
+        ]
+        self._type: Any = type("Page", (_Page, ctypes.c_char * self._size), {})
+        self._lock = threading.Lock()
+        self._free = list(range(place.first_cell, place.first_cell + place.cells))
+        self._pages: dict[int, Any] = {}
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing will be shown any more."""
+        return self._words[_SHOWN] == _OVER
+
+    def take(self) -> list[Any] | None:
+        """What is shown, to be looked at but not changed; None if that is nothing.
+
+        It stays as it is while somebody holds one of the arrays.
+        """
+        for _ in range(3):
+            shown = self._words[_SHOWN]
+            if shown <= 0:
+                return None
+            with self._lock:
+                if not self._free:
+                    return None
+                cell = self._free.pop()
+                self._control[cell] = (shown & 0xFF) + 1
+            if self._words[_SHOWN] == shown:
+                self._control[_WAS_READ] = 1
+                return self._look(shown, cell)
+            self.leave(cell)
+        return None
+
+    def _look(self, shown: int, cell: int) -> list[Any] | None:
+        page = shown & 0xFF
+        memory = self._pages.get(page)
+        if memory is None:
+            try:
+                memory = shared_memory.open_file(self._process, self._words[_FIRST_FILE + page])
+                if len(memory) < self._size:
+                    raise ValueError(f"A page of {len(memory)} bytes is too small.")
+            except (OSError, ValueError):
+                memory = None
+            if memory is None or self._words[_SHOWN] == _OVER:
+                self.leave(cell)
+                return None
+            self._pages[page] = memory
+        block = self._type.from_buffer(memory)
+        block.reader, block.cell = self, cell
+        return [np.ndarray(shape, dtype, block, start) for shape, dtype, start in self._arrays]
+
+    def leave(self, cell: int) -> None:
+        """Ends the use of a page; called where the last array goes, in any thread."""
+        self._control[cell] = 0
+        self._free.append(cell)

@@ -1,0 +1,210 @@
+"""Boards: what is shown is what is read, whole, for as long as it is held."""
+
+import gc
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from millrace.ops.xla import jax
+from millrace.rpc.board import CELLS_EACH, Board, BoardReader, Place
+from millrace.rpc.message import layout_of
+
+SHAPES = [(100, 7), (), (13,)]
+
+
+def values(number):
+    return [np.full(shape, number, np.float32) for shape in SHAPES]
+
+
+KINDS = [(value.dtype, value.shape) for value in values(0)]
+LAYOUT = layout_of(values(0))
+
+
+@pytest.fixture
+def board():
+    made = Board(KINDS, *LAYOUT)
+    yield made
+    made.close()
+
+
+def reader_of(board):
+    return BoardReader(os.getpid(), board.admit(), KINDS, LAYOUT)
+
+
+def number_of(arrays):
+    """The one number that all the arrays are full of."""
+    (found,) = {float(x) for array in arrays for x in np.unique(array)}
+    return found
+
+
+def test_nothing_is_read_before_something_is_shown(board):
+    assert reader_of(board).take() is None
+
+
+def test_the_newest_is_read_aligned_and_in_its_shape(board):
+    reader = reader_of(board)
+    for number in (1, 2, 3):
+        assert board.show(values(number))
+        found = reader.take()
+        assert number_of(found) == number
+        assert [(a.dtype, a.shape) for a in found] == KINDS
+        assert all(a.ctypes.data % 64 == 0 for a in found)
+
+
+def test_what_is_held_stays_as_it_is_whatever_is_shown_then(board):
+    one, other = reader_of(board), reader_of(board)
+    board.show(values(1))
+    held = one.take()[0][5:9]
+    for number in range(2, 50):
+        board.show(values(number))
+        assert number_of(other.take()) == number
+        assert np.all(held == 1)
+    del held
+    gc.collect()
+
+
+def test_what_xla_holds_stays_as_it_is(board):
+    reader = reader_of(board)
+    board.show(values(1))
+    held = jax.device_put(reader.take()[0])
+    for number in range(2, 20):
+        board.show(values(number))
+    assert number_of([held]) == 1
+
+
+def test_pages_that_nobody_uses_are_used_again(board):
+    reader = reader_of(board)
+    for number in range(100):
+        board.show(values(number))
+        assert number_of(reader.take()) == number
+    assert len(board._pages) <= 3
+
+
+def test_a_reader_that_holds_much_is_refused_and_keeps_only_a_few_pages(board):
+    reader, other = reader_of(board), reader_of(board)
+    held = []
+    for number in range(CELLS_EACH):
+        assert board.show(values(number))
+        held.append(reader.take())
+    board.show(values(9))
+    assert reader.take() is None
+    assert [number_of(each) for each in held] == list(range(CELLS_EACH))
+    assert number_of(other.take()) == 9
+    held.pop()
+    assert number_of(reader.take()) == 9
+
+
+def test_nothing_is_shown_when_every_page_is_used(board):
+    reader = reader_of(board)
+    board._control[64:128] = bytes(range(1, 65))  # as a reader would who means no good
+    shown = [board.show(values(number)) for number in range(8)]
+    assert False in shown and len(board._pages) <= 4
+    assert reader.take() is None
+
+
+def test_the_pages_of_a_reader_that_is_gone_are_free(board):
+    place = board.admit()
+    reader = BoardReader(os.getpid(), place, KINDS, LAYOUT)
+    held = []
+    for number in range(3):
+        board.show(values(number))
+        held.append(reader.take())
+    board.dismiss(place)
+    other = reader_of(board)
+    for number in range(10):
+        assert board.show(values(number))
+        assert number_of(other.take()) == number
+    assert len(board._pages) <= 4
+
+
+def test_hidden_values_are_not_read(board):
+    reader = reader_of(board)
+    board.show(values(1))
+    board.hide()
+    assert reader.take() is None and not reader.is_over
+    board.show(values(2))
+    assert number_of(reader.take()) == 2
+
+
+def test_a_board_that_is_closed_is_over_for_its_readers():
+    board = Board(KINDS, *LAYOUT)
+    reader = reader_of(board)
+    board.show(values(1))
+    held = reader.take()
+    board.close()
+    assert reader.is_over and reader.take() is None
+    assert number_of(held) == 1
+
+
+def test_it_is_known_whether_somebody_has_read(board):
+    reader = reader_of(board)
+    board.show(values(1))
+    assert not board.was_read()
+    reader.take()
+    assert board.was_read() and not board.was_read()
+
+
+def test_there_are_places_for_many_readers_but_not_for_all(board):
+    places = []
+    while (place := board.admit()) is not None:
+        places.append(place)
+        assert len(places) < 1000
+    assert len(places) >= 64
+    cells = [c for p in places for c in range(p.first_cell, p.first_cell + p.cells)]
+    assert len(set(cells)) == len(cells)
+
+
+@pytest.mark.parametrize("data", [b"", b"x" * 12, Place(3, 0, 4).pack(), Place(3, 600, 4).pack()])
+def test_what_tells_no_place_is_refused(data):
+    with pytest.raises(ValueError, match="board"):
+        Place.unpack(data)
+
+
+def test_what_is_no_board_is_refused():
+    with open(os.devnull) as file, pytest.raises(ValueError, match="shared memory"):
+        BoardReader(os.getpid(), Place(file.fileno(), 64, 4), KINDS, LAYOUT)
+
+
+READER = """
+import sys
+import numpy as np
+from tests.unit.rpc.test_board import KINDS, LAYOUT, number_of
+from millrace.rpc.board import BoardReader, Place
+reader = BoardReader(int(sys.argv[1]), Place.unpack(bytes.fromhex(sys.argv[2])), KINDS, LAYOUT)
+print("ready", flush=True)
+newest, held = -1.0, []
+while newest < 3000:
+    found = reader.take()
+    if found is None:
+        continue
+    number = number_of(found)
+    assert number >= newest, (number, newest)
+    newest = number
+    held = [*held[-1:], (number, found)]
+    for was, arrays in held:
+        assert number_of(arrays) == was
+print("done")
+"""
+
+
+def test_another_process_never_reads_half_of_what_is_shown(board):
+    readers = [
+        subprocess.Popen(
+            [sys.executable, "-c", READER, str(os.getpid()), board.admit().pack().hex()],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    for reader in readers:
+        assert reader.stdout.readline() == "ready\n"
+    number = 0
+    while any(reader.poll() is None for reader in readers):
+        number += 1
+        board.show(values(number))
+        assert number < 5_000_000
+    for reader in readers:
+        assert reader.communicate()[0] == "done\n" and reader.returncode == 0
