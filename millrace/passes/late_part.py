@@ -5,11 +5,13 @@ and updates. Asked to begin when the gradients are there, in the message that br
 nothing to wait for; and what its variables are, the master's task can ask for, or read by itself.
 
 That must not make a step wait for itself. So a part begins late only if all that it does for
-others comes after the message that it begins with: then nothing that this message holds can
-depend on the part.
+others comes after the message that it begins with; or is to send variables to a third task, where
+that message does not depend on them.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from millrace.passes import schedule
 from millrace.passes.function_body import bodies_of
@@ -17,35 +19,66 @@ from millrace.passes.node import Node, Program, is_variable_edge, variable_of
 from millrace.passes.transfer import RECEIVE, SEND
 
 
-def begin_late(program: Program, home: str) -> tuple[int | None, list[int]]:
-    """Lets a part begin with a message from `home`, if it can.
+class LateParts:
+    """Finds the parts of a step that can begin late."""
 
-    Args:
-      program: The part. Sends that are made on request are marked so.
-      home: The task of the master.
+    def __init__(self, programs: Iterable[Program], home: str) -> None:
+        """Looks at a step.
 
-    Returns:
-      The key of that message, or None; and the keys of what is sent on request.
-    """
-    reads = [node for node in program.nodes if _is_read(node, home)]
-    busy = {node for node in program.nodes if not _is_idle(node)}.difference(reads)
-    for node in program.nodes:
-        if (
-            node.definition is RECEIVE
-            and node.attrs["source"].decode() == home
-            and busy <= _after(node, program.nodes)
-        ):
-            for send in reads:
-                send.attrs["on_request"] = True
-            return node.attrs["key"], [send.attrs["key"] for send in reads]
-    return None, []
+        Args:
+          programs: All its parts.
+          home: The task of the master.
+        """
+        self._home = home
+        self._sends = {
+            node.attrs["key"]: node
+            for program in programs
+            for node in program.nodes
+            if node.definition is SEND
+        }
+
+    def begin_late(self, program: Program) -> tuple[int | None, list[int]]:
+        """Lets a part begin with a message from `home`, if it can.
+
+        Args:
+          program: The part. Sends that are made on request are marked so.
+
+        Returns:
+          The key of that message, or None; and the keys of what is sent on request.
+        """
+        home = self._home
+        told = [node for node in program.nodes if _sends_variables(node)]
+        reads = [node for node in told if node.attrs["to"].decode() == home]
+        busy = {node for node in program.nodes if not _is_idle(node)}.difference(reads)
+        for node in program.nodes:
+            if node.definition is not RECEIVE or node.attrs["source"].decode() != home:
+                continue
+            early = busy - _after(node, program.nodes)
+            if early <= {*told} and early.isdisjoint(self._before(self._sends[node.attrs["key"]])):
+                for send in reads:
+                    send.attrs["on_request"] = True
+                return node.attrs["key"], [send.attrs["key"] for send in reads]
+        return None, []
+
+    def _before(self, last: Node) -> set[Node]:
+        """All that a node waits for, on any task."""
+        found: set[Node] = set()
+        pending = [last]
+        while pending:
+            node = pending.pop()
+            sources = set(node.predecessors())
+            if node.definition is RECEIVE:
+                sources.add(self._sends[node.attrs["key"]])
+            for source in sources - found:
+                found.add(source)
+                pending.append(source)
+        return found
 
 
-def _is_read(node: Node, home: str) -> bool:
-    """Whether a node does nothing but send variables to `home`, whatever else is done."""
+def _sends_variables(node: Node) -> bool:
+    """Whether a node does nothing but send variables, whatever else is done."""
     return (
         node.definition is SEND
-        and node.attrs["to"].decode() == home
         and not node.attrs["last"]
         and not node.controls
         and all(

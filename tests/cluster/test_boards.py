@@ -124,7 +124,7 @@ def test_a_variable_that_was_reset_is_not_initialised_for_readers(training, sess
 
 
 def test_a_reader_that_is_gone_leaves_no_board(training, sessions, until):
-    one, other = sessions
+    one, _ = sessions
     for i in range(10):
         training.step(sessions[i % 2], i % 2, 1.0)
     boards = training.cluster["ps", 0].worker.boards
@@ -141,7 +141,7 @@ def test_a_reader_that_is_gone_leaves_no_board(training, sessions, until):
 def test_a_step_that_fails_before_it_sends_is_not_waited_for(make_cluster, until):
     cluster = make_cluster({"ps": 1, "worker": 1}, "socket")
     training = Training((4,))
-    update, seen, _ = training.steps[0]
+    _, seen, _ = training.steps[0]
     with tf.device(WORKER), tf.control_dependencies([tf.assert_less(seen, 3.0)]):
         delta = tf.fill([4], seen)
     careful = tf.assign_add(training.v, delta).op

@@ -119,3 +119,13 @@ def test_a_part_that_only_computes_with_what_home_sends_begins_with_it():
     assert parts[OTHER].read_keys == []
 
 
+def test_variables_that_another_ps_updates_with_do_not_keep_a_part_from_beginning_late():
+    v, w, rate = variable("v"), variable("w", PS1), variable("rate")
+    with tf.device(HOME):
+        gradient = v * w
+    with tf.device(PS1):
+        scaled = gradient * rate
+    parts = cut(update(v, gradient), update(w, scaled, PS1))
+    for task in (PS, PS1):
+        assert parts[task].first_key == key_of_receive(parts[task], HOME)
+    assert len(parts[PS].read_keys) == len(parts[PS1].read_keys) == 1
