@@ -589,7 +589,9 @@ class MasterSession:
                 raise gathering.error
         finally:
             self._master.forget(number)
-            step.why = str  # Else step and gathering would hold each other.
+            # Else step and gathering would hold each other.
+            step.why = str
+            step.exchange.late = gathering.late = None
         return results, gathering.answers
 
     def _start_remote(
