@@ -10,6 +10,7 @@ from millrace.rpc.service import CachedThreads
 from millrace.runtime import executor
 from millrace.runtime.step import Step
 from millrace.server import worker as worker_module
+from millrace.server.remote_part import RunRequest
 from millrace.server.worker import Worker, cause_of
 
 TASK = "/job:ps/replica:0/task:0"
@@ -58,7 +59,7 @@ class Outcome:
 
 def run(worker, graph, number=5, feeds=(), master="m:1"):
     outcome = Outcome()
-    worker.run(graph.number, number, master, list(feeds), False, outcome)
+    worker.run(graph.number, number, master, RunRequest(feeds), outcome)
     return outcome
 
 
@@ -73,7 +74,7 @@ def test_a_part_runs_and_tells_its_results(worker, until):
 
 def test_a_graph_or_session_that_is_not_known_is_aborted(worker):
     outcome = Outcome()
-    worker.run(123, 5, "m:1", [], False, outcome)
+    worker.run(123, 5, "m:1", RunRequest([]), outcome)
     assert isinstance(outcome.error, errors.AbortedError) and "restarted" in outcome.error.message
     with pytest.raises(errors.AbortedError, match="not known"):
         worker.session("nobody")
