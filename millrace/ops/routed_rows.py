@@ -6,6 +6,8 @@ first, then padding (see `padded_unique.py`). Nobody builds these ops.
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
 from typing import Any
 
@@ -71,30 +73,90 @@ def RouteRows(
     none = padding(data.dtype)
     if (data == none).any():
         raise ValueError(f"{none} is no index of a row")
-    lengths = ctx.session.state_of(node, lambda: [0] * num_partitions)
-    # The shape alone takes no memory.
-    places = np.empty(data.shape, np.int32) if placed else np.broadcast_to(np.int32(0), data.shape)
-    parts, elements, numbers = [], [], []
-    start = 0
     found = _distinct(data, partitions, num_partitions) if merge else None
-    for i in range(num_partitions):
-        if found is not None:
-            own, here, where = found[i]
-        else:
+    if found is None:
+        found = []
+        for i in range(num_partitions):
             here = np.flatnonzero(partitions == i)
             own, where = data[here], np.arange(len(here))
             if merge:
                 own, where = np.unique(own, return_inverse=True)
+            found.append((own, here.astype(np.int32), where.astype(np.int32)))
+    return _padded(found, data, placed, ctx.session.state_of(node, lambda: [0] * num_partitions))
+
+
+def _padded(found: list[tuple[Any, Any, Any]], data: Any, placed: bool, lengths: list[int]) -> Any:
+    """What a route gives, of what was found for each part; notes how long the parts are."""
+    # The shape alone takes no memory.
+    places = np.empty(data.shape, np.int32) if placed else np.broadcast_to(np.int32(0), data.shape)
+    parts = []
+    start = 0
+    for i, (own, here, where) in enumerate(found):
         length = lengths[i] = padded_length(len(own), lengths[i])
-        part = np.full(length, none)
+        part = np.empty(length, data.dtype)
         part[: len(own)] = own
+        part[len(own) :] = padding(data.dtype)
         if placed:
             places[here] = where + np.int32(start)
         start += length
         parts.append(part)
-        elements.append(here.astype(np.int32))
-        numbers.append(where.astype(np.int32, copy=False))
-    return parts, places, elements, numbers
+    return parts, places, [here for _, here, _ in found], [where for _, _, where in found]
+
+
+@op(
+    "_RouteIds(ids: T) -> (indices: num_partitions*T, places: int32, "
+    "elements: num_partitions*int32, numbers: num_partitions*int32) where "
+    "T: {int32, int64}; num_partitions: int >= 1; num_ids: int; merge: bool = true; "
+    "placed: bool = true",
+    shape=unknown,
+    gradient=NO_GRADIENT,
+    host=True,
+)
+def RouteIds(
+    ids: Any, *, num_partitions: int, num_ids: int, placed: bool, ctx: Any, node: Any
+) -> Any:
+    """As `RouteRows` that merges, of the parts and rows that `embedding_lookup` gives ids.
+
+    Args:
+      ids: Of any shape.
+      num_partitions: How many parts there are.
+      num_ids: How many ids there are, the first of which are in the first part, and so on; 0 if
+        they go round.
+      placed: As for `RouteRows`.
+      ctx: Remembers how long the parts were.
+      node: The node.
+    """
+    flat = ids.reshape(-1)
+    count = num_partitions
+    if num_ids:
+        each, extras = divmod(num_ids, count)
+        borders = [i * each + min(i, extras) for i in range(count + 1)]
+        values, limit = flat, num_ids
+    else:
+        # Part by part, as those of the other kind are.
+        values = (flat // count).astype(np.int64)
+        limit = int(values.max(initial=0)) + 1
+        borders = [i * limit for i in range(count + 1)]
+        values += (flat - values * count) * limit
+        limit *= count
+    bits = int(flat.size).bit_length()
+    is_plain = flat.size and flat.min() >= 0 and limit << bits < 1 << 63 and bits < 32
+    if not is_plain or (num_ids and flat.max() >= limit):
+        rows, parts = _rows_and_parts(flat, count, num_ids)
+        return RouteRows.kernel(
+            rows, parts, num_partitions=count, merge=True, placed=placed, ctx=ctx, node=node
+        )
+    found = _sorted(values.astype(np.int64), bits, borders, borders, flat.dtype)
+    return _padded(found, flat, placed, ctx.session.state_of(node, lambda: [0] * count))
+
+
+def _rows_and_parts(flat: Any, count: int, total: int) -> tuple[Any, Any]:
+    if not total:
+        return flat // count, (flat % count).astype(np.int32)
+    each, extras = divmod(total, count)
+    parts = np.maximum(flat // (each + 1), (flat - extras) // each)
+    rows = np.where(parts < extras, flat % (each + 1), (flat - extras) % each)
+    return rows, parts.astype(np.int32)
 
 
 def _distinct(data: Any, partitions: Any, count: int) -> list[tuple[Any, Any, Any]] | None:
@@ -107,31 +169,54 @@ def _distinct(data: Any, partitions: Any, count: int) -> list[tuple[Any, Any, An
     least = int(data.min())
     size = int(data.max()) - least + 1
     bits = int(data.size).bit_length()
-    if (size * count) << bits >= 1 << 63:
+    if (size * count) << bits >= 1 << 63 or bits > 31:
         return None
     keys = partitions.astype(np.int64)
     keys *= size
     keys += data
     keys -= least
+    borders = [i * size for i in range(count + 1)]
+    return _sorted(keys, bits, borders, [border - least for border in borders], data.dtype)
+
+
+def _sorted(
+    keys: Any, bits: int, borders: list[int], starts: list[int], dtype: Any
+) -> list[tuple[Any, Any, Any]]:
+    """As `_distinct`, of numbers that are in the order of parts, and in these of elements.
+
+    Args:
+      keys: The numbers, of which nothing is left.
+      bits: How many hold the place of one.
+      borders: Where each part begins among the numbers, and the last one ends.
+      starts: What the numbers of each part are higher than its elements.
+      dtype: Of the elements.
+    """
     keys <<= bits
-    keys |= np.arange(data.size)
+    keys |= _counted(keys.size)
     keys.sort()
-    where = keys & ((1 << bits) - 1)
+    where = keys.astype(np.int32)  # The lower bits.
+    where &= (1 << bits) - 1
     keys >>= bits
     is_first = np.empty(keys.shape, bool)
     is_first[0] = True
     np.not_equal(keys[1:], keys[:-1], out=is_first[1:])
-    number = np.cumsum(is_first, dtype=np.int32)
-    own = keys[is_first]
-    borders = np.arange(count + 1) * size
-    ends, own_ends = np.searchsorted(keys, borders), np.searchsorted(own, borders)
+    firsts = np.flatnonzero(is_first)
+    own = keys[firsts]
+    numbers = np.cumsum(is_first, dtype=np.int32)
+    ends = np.searchsorted(own, borders).tolist()
+    firsts = np.append(firsts, keys.size)
     result = []
-    for i in range(count):
-        elements = slice(ends[i], ends[i + 1])
-        values = own[own_ends[i] : own_ends[i + 1]] + (least - i * size)
-        numbers = number[elements] - np.int32(own_ends[i] + 1)
-        result.append((values.astype(data.dtype), where[elements], numbers))
+    for i, (begin, end) in enumerate(itertools.pairwise(ends)):
+        elements = slice(firsts[begin], firsts[end])
+        number = numbers[elements]
+        number -= begin + 1
+        result.append(((own[begin:end] - starts[i]).astype(dtype), where[elements], number))
     return result
+
+
+@functools.lru_cache(8)
+def _counted(count: int) -> Any:
+    return np.arange(count)
 
 
 @op(

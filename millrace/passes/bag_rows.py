@@ -19,7 +19,9 @@ import numpy as np
 from millrace.core import dtypes
 from millrace.graph import registry
 from millrace.passes.node import Edge, Node, Program
+from millrace.passes.unneeded import drop_unneeded
 
+_ROUTES = ("_RouteRows", "_RouteIds")
 _STITCH, _SUM = "_RoutedStitch", "_SumRouted"
 #: They only need to know how many places there are.
 _BAGS = ("_BagOfRows", "_SumBags")
@@ -49,7 +51,7 @@ class _Bags:
                 self._join_lookup(node)
         self._clean_up()
         for node in self._program.nodes:
-            if node.type == "_RouteRows":
+            if node.type in _ROUTES:
                 places = Edge(node, node.attrs["num_partitions"])
                 users = [n for n in self._program.nodes if places in n.inputs]
                 if all(n.type in _BAGS for n in users):
@@ -61,7 +63,7 @@ class _Bags:
         """Sums of rows that were spread out from fewer."""
         values, places = node.inputs[:2]
         flat = values.node
-        if places.node.type != "_RouteRows" or flat.type != "Reshape" or node in self._kept:
+        if places.node.type not in _ROUTES or flat.type != "Reshape" or node in self._kept:
             return
         spread = flat.inputs[0].node
         if spread.type != "BroadcastTo":
@@ -104,7 +106,7 @@ class _Bags:
         """Rows that are put in order only to be added up."""
         places, *parts = node.inputs
         rows = _sizes(Edge(node, 0))
-        if places.node.type != "_RouteRows" or node in self._kept or not rows or len(rows) != 2:
+        if places.node.type not in _ROUTES or node in self._kept or not rows or len(rows) != 2:
             return
         sums: list[tuple[Node, Node, int]] = []
         asked: list[tuple[Node, Node]] = []
@@ -209,22 +211,9 @@ class _Bags:
         """Puts what was made into the program, and takes out what nobody needs any more."""
         if not self._made:
             return
-        nodes = [*self._program.nodes, *self._made]
+        self._program.nodes = [*self._program.nodes, *self._made]
         self._made = []
-        users = dict.fromkeys(nodes, 0)
-        for node in nodes:
-            for source in node.predecessors():
-                users[source] = users.get(source, 0) + 1
-        pending = [node for node in nodes if not users[node] and node not in self._kept]
-        gone: set[Node] = set()
-        while pending:
-            node = pending.pop()
-            gone.add(node)
-            for source in node.predecessors():
-                users[source] -= 1
-                if not users[source] and source not in self._kept:
-                    pending.append(source)
-        self._program.nodes = [node for node in nodes if node not in gone]
+        drop_unneeded(self._program)
 
 
 def _routed(route: Node, count: int, part: int) -> list[Edge]:

@@ -29,6 +29,7 @@ from millrace.passes.padded_values import (
     is_source,
     needs_zeros,
 )
+from millrace.passes.route_ids import route_ids
 from millrace.passes.schedule import topological_order
 
 #: Each part of a table is asked for every row, so more parts would be more work than they save.
@@ -64,6 +65,7 @@ def pad_unique(program: Program, task_of: route_rows.TaskOf | None = None) -> No
             _replace(node, kinds, sources, zeros)
     routes.finish(program)
     if task_of is not None:
+        route_ids(program)
         join_bags(program)
 
 

@@ -18,6 +18,7 @@ from typing import Any
 from millrace.graph import registry
 from millrace.passes.node import Edge, Node, Program
 from millrace.passes.padded_values import Kind, Kinds, is_row_update, row_inputs
+from millrace.passes.unneeded import drop_unneeded
 
 #: The task of a node.
 TaskOf = Callable[[Node], str]
@@ -176,24 +177,11 @@ class Routes:
                 node.name += "_"
             names.add(node.name)
         program.nodes.extend(self._made)
-        users: dict[Node, int] = dict.fromkeys(program.nodes, 0)
         for node in program.nodes:
             node.inputs = [self._now(edge) for edge in node.inputs]
             controls = (self._successors.get(control, control) for control in node.controls)
             node.controls = list(dict.fromkeys(controls))
-            for source in node.predecessors():
-                users[source] = users.get(source, 0) + 1
-        kept = {edge.node for edge in program.results} | set(program.targets)
-        pending = [node for node in program.nodes if not users[node] and node not in kept]
-        gone: set[Node] = set()
-        while pending:
-            node = pending.pop()
-            gone.add(node)
-            for source in node.predecessors():
-                users[source] -= 1
-                if not users[source] and source not in kept:
-                    pending.append(source)
-        program.nodes = [node for node in program.nodes if node not in gone]
+        drop_unneeded(program)
 
     def _now(self, edge: Edge) -> Edge:
         while edge in self._instead:

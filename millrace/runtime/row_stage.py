@@ -37,7 +37,7 @@ _MAX_LENGTHS = 8
 #: So many arrays' memory is known without asking.
 _MAX_KNOWN = 32
 _STITCH = "_RoutedStitch"
-_PLAIN = ("_BagOfRows", "_SumBags")
+_PLAIN = ("_BagOfRows", "_SumBags", "_RouteIds", "_RouteRows")
 _TAKES = ("_MaskedTake", "_MaskedResourceTake", "Gather", "GatherV2", "ResourceGather")
 
 

@@ -32,6 +32,7 @@ OWN = {
     "_PaddedCast": "Cast of padded indices; only passes make it",
     "_PaddedUnique": "Unique with padding; only passes make it",
     "_ReceiveTensors": "takes what another task sends at one point of a step; only passes make it",
+    "_RouteIds": "_RouteRows of ids as embedding_lookup spreads them; only passes make it",
     "_RouteRows": "DynamicPartition for other tasks, with padding; only passes make it",
     "_RoutedStitch": "DynamicStitch of what _RouteRows sorted; only passes make it",
     "_SendTensors": "sends another task all that it needs at one point; only passes make it",
