@@ -221,6 +221,11 @@ class Server:
         return self._server_def
 
     @property
+    def security(self) -> Security:
+        """The keys of the task's door."""
+        return self._security
+
+    @property
     def target(self) -> str:
         """What `tf.Session` connects to."""
         return f"grpc://{self._address}"

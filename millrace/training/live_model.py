@@ -2,8 +2,8 @@
 
 When a chief was stopped, or cut off, or a ps was, its session is lost and the model is not: then
 to restore a checkpoint would throw away what the others have learned since. A chief therefore
-remembers in which life each task was that holds a part of the model. Only a chief that made the
-model ready itself can know that it is whole; one that was restarted restores.
+remembers in which life each task was that holds a part of the model. One that was restarted has to
+ask the tasks (`millrace.training.succession`).
 
 A part of the program whose operations change several tasks can add a predicate of sessions to the
 graph's collection CHECKS: whether they were not interrupted half-way.
@@ -34,17 +34,17 @@ class LiveModel:
 
     def remember(self, session: Any) -> None:
         """The model was made ready in this session."""
-        self._lives = self._lives_in(session)
+        self._lives = self.lives_in(session)
 
     def lives_on(self, session: Any) -> bool:
         """Whether the tasks of a new session are those that had the model."""
-        return self.is_known and self._lives_in(session) == self._lives
+        return self.is_known and self.lives_in(session) == self._lives
 
     def is_whole(self, session: Any) -> bool:
         """Whether no part of the program finds the model changed half-way."""
         return all(check(session) for check in self._graph.get_collection(CHECKS))
 
-    def _lives_in(self, session: Any) -> dict[str, int]:
+    def lives_in(self, session: Any) -> dict[str, int]:
         """The incarnations of the devices that hold variables, or might."""
         holders = {
             (spec.job, spec.task)

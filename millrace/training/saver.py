@@ -12,7 +12,7 @@ import math
 import numbers
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from tensorboard.compat.proto import trackable_object_graph_pb2
@@ -118,6 +118,8 @@ class Saver:
         self._object_restore_saver: Saver | None = None
         #: Asked before and at each save, where several processes may believe they are chief.
         self.guard: CheckpointGuard | None = None
+        #: Told of each checkpoint that the ``checkpoint`` file names.
+        self.after_save: Callable[[str], None] | None = None
         if not defer_build:
             self.build()
         if self.saver_def:
@@ -378,6 +380,8 @@ class Saver:
                     save_relative_paths=self._save_relative_paths,
                     write=write,
                 )
+                if self.after_save is not None:
+                    self.after_save(saved)
                 self._maybe_delete_old_checkpoints(meta_graph_suffix)
         except (errors.FailedPreconditionError, errors.NotFoundError) as error:
             if folder and not gfile.isdir(folder):

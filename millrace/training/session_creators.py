@@ -123,7 +123,12 @@ class ChiefSessionCreator(_ScaffoldedCreator):
             return model.is_whole(session) or not self.has_checkpoint()
 
         return self._get_session_manager().adopt_session(
-            self._master, self._config, model.lives_on, is_whole
+            self._master,
+            self._config,
+            model.lives_on,
+            is_whole,
+            self._checkpoint_dir,
+            self._scaffold.saver,
         )
 
     def has_checkpoint(self) -> bool:

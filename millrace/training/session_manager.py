@@ -1,9 +1,10 @@
 """SessionManager: sessions whose model is initialised, restored, or waited for.
 
-The chief prepares: it restores the newest checkpoint, or runs the init operation. Everybody else
-waits until the model is ready, which costs nothing but a look at the variables' state now and
-then. Where TensorFlow looks every 30 seconds, this looks every half second, unless
-`recovery_wait_secs` says otherwise.
+The chief prepares: it restores the newest checkpoint, or runs the init operation; or, where a chief
+of the same training died, it goes on with the model as that left it. Everybody else waits until the
+model is ready, which costs nothing but a look at the variables' state now and then. Where
+TensorFlow looks every 30 seconds, this looks every half second, unless `recovery_wait_secs` says
+otherwise.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from millrace.graph.defaults import get_collection, get_default_graph
 from millrace.graph.graph import Graph
 from millrace.platform import logging
 from millrace.training.checkpoint_state import get_checkpoint_state
+from millrace.training.live_model import LiveModel
+from millrace.training.succession import Succession
 from millrace.training.waiting import SYSTEM_CLOCK, Clock, Wait
 
 #: How many variables a message names.
@@ -101,6 +104,9 @@ class SessionManager:
     ) -> Any:
         """A session with the model restored or initialised, for a chief.
 
+        If a chief of the same training died, and left a model that is newer than the newest
+        checkpoint of `checkpoint_dir`, that is used as it is (`millrace.training.succession`).
+
         Args:
           master: The target.
           init_op: Initialises the model when there is no checkpoint.
@@ -118,16 +124,27 @@ class SessionManager:
             afterwards; says which variables have no value.
           ValueError: Both a folder and a file are given.
         """
-        sess, is_restored = self._restore(
-            master,
-            saver,
-            checkpoint_dir,
-            checkpoint_filename_with_path,
-            wait_for_checkpoint,
-            max_wait_secs,
-            config,
-        )
+        _check_one_source(checkpoint_dir, checkpoint_filename_with_path)
+        sess = self._session_factory(master, graph=self._graph, config=config)
         try:
+            succession = Succession.of(master, sess, self._graph, checkpoint_dir)
+            if succession is not None and saver and succession.is_due():
+                is_whole = LiveModel(self._graph).is_whole
+                if self._is_usable(sess, is_whole) and succession.is_ahead(sess):
+                    _recover_last_checkpoints(saver, checkpoint_dir)
+                    succession.claim(sess, saver)
+                    return sess
+                # Its local variables have values already.
+                _close_quietly(sess)
+                sess = self._session_factory(master, graph=self._graph, config=config)
+            is_restored = self._restore(
+                sess,
+                saver,
+                checkpoint_dir,
+                checkpoint_filename_with_path,
+                wait_for_checkpoint,
+                max_wait_secs,
+            )
             if not is_restored:
                 if init_op is None and not init_fn and self._local_init_op is None:
                     where = f"there is no checkpoint in {checkpoint_dir!r}, and " * bool(
@@ -156,6 +173,8 @@ class SessionManager:
                     f"{by_what}, local_init_op: {_name_of(self._local_init_op)}, "
                     f"error: {model.reason}"
                 )
+            if succession is not None:
+                succession.claim(sess, saver)
         except BaseException:
             _close_quietly(sess)
             raise
@@ -167,6 +186,8 @@ class SessionManager:
         config: Any,
         lives_on: Callable[[Any], bool],
         is_whole: Callable[[Any], bool] = lambda sess: True,
+        checkpoint_dir: str | None = None,
+        saver: Any = None,
     ) -> Any | None:
         """A session with the model as it is, for a chief that had made it ready before.
 
@@ -174,19 +195,19 @@ class SessionManager:
           master: The target.
           config: A ConfigProto.
           lives_on: Whether the model is still there in a session.
-          is_whole: Whether it may be used as it is; asked when all variables have values.
+          is_whole: Whether it may be used as it is.
+          checkpoint_dir: The folder of the training's checkpoints.
+          saver: What writes them.
 
         Returns:
           The session; None if the model has to be restored.
         """
         sess = self._session_factory(master, graph=self._graph, config=config)
         try:
-            if (
-                lives_on(sess)
-                and self._run_local_init_op(sess).ready
-                and self._model_ready(sess).ready
-                and is_whole(sess)
-            ):
+            if lives_on(sess) and self._is_usable(sess, is_whole):
+                succession = Succession.of(master, sess, self._graph, checkpoint_dir)
+                if succession is not None:
+                    succession.claim(sess, saver)
                 logging.info("The model is as it was: nothing has to be restored.")
                 adopted, sess = sess, None
                 return adopted
@@ -221,15 +242,23 @@ class SessionManager:
         Raises:
           ValueError: Both a folder and a file are given.
         """
-        sess, is_restored = self._restore(
-            master,
-            saver,
-            checkpoint_dir,
-            checkpoint_filename_with_path,
-            wait_for_checkpoint,
-            max_wait_secs,
-            config,
-        )
+        _check_one_source(checkpoint_dir, checkpoint_filename_with_path)
+        sess = self._session_factory(master, graph=self._graph, config=config)
+        try:
+            is_restored = self._restore(
+                sess,
+                saver,
+                checkpoint_dir,
+                checkpoint_filename_with_path,
+                wait_for_checkpoint,
+                max_wait_secs,
+            )
+            succession = Succession.of(master, sess, self._graph, checkpoint_dir)
+            if succession is not None:
+                succession.claim(sess, saver)
+        except BaseException:
+            _close_quietly(sess)
+            raise
         local = self._run_local_init_op(sess)
         if not is_restored:
             # No checkpoint: the caller has to initialise the model.
@@ -307,48 +336,38 @@ class SessionManager:
 
     def _restore(
         self,
-        master: str,
+        sess: Any,
         saver: Any,
         checkpoint_dir: str | None,
         checkpoint_filename_with_path: str | None,
         wait_for_checkpoint: bool,
         max_wait_secs: float | None,
-        config: Any,
-    ) -> tuple[Any, bool]:
-        """A new session, and whether a checkpoint was restored into it."""
-        if checkpoint_dir and checkpoint_filename_with_path:
-            raise ValueError(
-                "Can not provide both checkpoint_dir and checkpoint_filename_with_path."
-            )
-        sess = self._session_factory(master, graph=self._graph, config=config)
-        try:
-            if not saver or not (checkpoint_dir or checkpoint_filename_with_path):
-                return sess, False
-            if checkpoint_filename_with_path:
-                self._restore_into(sess, saver, checkpoint_filename_with_path)
-                return sess, True
-            assert checkpoint_dir is not None
-            state = get_checkpoint_state(checkpoint_dir)
-            if wait_for_checkpoint:
-                wait = Wait(self._recovery_wait_secs, max_wait_secs, self._clock)
-                while not (state and state.model_checkpoint_path):
-                    logging.info("Waiting for checkpoint to be available.")
-                    if not wait.pause(
-                        lambda: (
-                            f"for a first checkpoint in {checkpoint_dir!r}. Check that whoever "
-                            "writes it runs, and that both name the same folder."
-                        )
-                    ):
-                        break
-                    state = get_checkpoint_state(checkpoint_dir)
-            if not (state and state.model_checkpoint_path):
-                return sess, False
-            self._restore_into(sess, saver, state.model_checkpoint_path)
-            saver.recover_last_checkpoints(state.all_model_checkpoint_paths)
-        except BaseException:
-            _close_quietly(sess)
-            raise
-        return sess, True
+    ) -> bool:
+        """Whether a checkpoint was restored into a new session."""
+        if not saver or not (checkpoint_dir or checkpoint_filename_with_path):
+            return False
+        if checkpoint_filename_with_path:
+            self._restore_into(sess, saver, checkpoint_filename_with_path)
+            return True
+        assert checkpoint_dir is not None
+        state = get_checkpoint_state(checkpoint_dir)
+        if wait_for_checkpoint:
+            wait = Wait(self._recovery_wait_secs, max_wait_secs, self._clock)
+            while not (state and state.model_checkpoint_path):
+                logging.info("Waiting for checkpoint to be available.")
+                if not wait.pause(
+                    lambda: (
+                        f"for a first checkpoint in {checkpoint_dir!r}. Check that whoever "
+                        "writes it runs, and that both name the same folder."
+                    )
+                ):
+                    break
+                state = get_checkpoint_state(checkpoint_dir)
+        if not (state and state.model_checkpoint_path):
+            return False
+        self._restore_into(sess, saver, state.model_checkpoint_path)
+        saver.recover_last_checkpoints(state.all_model_checkpoint_paths)
+        return True
 
     def _restore_into(self, sess: Any, saver: Any, path: str) -> None:
         # What a SavedModel in the graph initialises, a checkpoint need not hold.
@@ -371,6 +390,17 @@ class SessionManager:
             )
             logging.info("Done running local_init_op.")
         return found
+
+    def _is_usable(self, sess: Any, is_whole: Callable[[Any], bool]) -> bool:
+        """Whether the model can be used as it is; runs the local init operation if so."""
+        try:
+            # First: the local init operation of synchronous training begins a new round.
+            if not is_whole(sess):
+                return False
+        except errors.FailedPreconditionError as error:
+            logging.info("The live model has variables without a value: %s", error.message)
+            return False
+        return self._run_local_init_op(sess).ready and self._model_ready(sess).ready
 
     def _model_ready(self, sess: Any) -> _Readiness:
         return _look(sess, self._ready_op, "Model not ready")
@@ -415,6 +445,18 @@ def _look(sess: Any, op: Any, what: str) -> _Readiness:
         return _READY
     missing = tuple(name.decode("utf-8") for name in names.ravel())
     return _Readiness(False, "Variables not initialized: " + ", ".join(missing), missing)
+
+
+def _check_one_source(checkpoint_dir: str | None, filename: str | None) -> None:
+    if checkpoint_dir and filename:
+        raise ValueError("Can not provide both checkpoint_dir and checkpoint_filename_with_path.")
+
+
+def _recover_last_checkpoints(saver: Any, checkpoint_dir: str | None) -> None:
+    """Lets a Saver know which checkpoints there are, so that it deletes old ones in time."""
+    state = get_checkpoint_state(checkpoint_dir) if checkpoint_dir else None
+    if state is not None:
+        saver.recover_last_checkpoints(state.all_model_checkpoint_paths)
 
 
 def _global_variables(graph: Graph) -> list[Any]:

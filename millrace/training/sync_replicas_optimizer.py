@@ -29,9 +29,9 @@ Faults (each push says whose it is, by the task of the local step):
 * A chief that begins empties the accumulators and the token queue, and lets every worker push
   again. Nothing of a round that a fault interrupted is counted in one of the restored model.
 * A round is applied when all ps tasks have taken their gradients, so that one which is away keeps
-  the others from it. A chief that finds the model as it left it first looks whether a round was
-  applied in part nevertheless: then some ps tasks are ahead of the global step, and the newest
-  checkpoint is restored instead.
+  the others from it. A chief that finds the model as it left it, or as one that died did, first
+  looks whether a round was applied in part nevertheless: then some ps tasks are ahead of the global
+  step, and the newest checkpoint is restored instead.
 """
 
 from __future__ import annotations
@@ -153,6 +153,7 @@ class SyncReplicasOptimizer(Optimizer):
         self._sync_token_queue: Any = None
         self._sync_op: Any = None
         self._chief_queue_runner: ChiefQueueRunner | None = None
+        self._whole_round: WholeRound | None = None
         #: Accumulators with the devices that they are on.
         self._accumulator_list: list[tuple[Any, str]] = []
         #: Whose gradients this worker's are, for the accumulators; empty if no task is known.
@@ -339,8 +340,16 @@ class SyncReplicasOptimizer(Optimizer):
           ValueError: `apply_gradients` was not called yet.
         """
         self._check_applied("get_chief_queue_runner()")
+        if not self._global_step.graph.finalized:
+            self._check_rounds()
         assert self._chief_queue_runner is not None
         return self._chief_queue_runner
+
+    def _check_rounds(self) -> WholeRound:
+        """Lets a chief that adopts the model look whether the last round is whole."""
+        if self._whole_round is None:
+            self._whole_round = WholeRound(self)
+        return self._whole_round
 
     def get_init_tokens_op(self, num_tokens: int = -1) -> Operation:
         """An operation for the chief that puts the first tokens into the queue.
@@ -513,7 +522,6 @@ class SyncReplicasHook(SessionRunHook):
                 runner.queue, runner.enqueue_ops, close_op=nothing, cancel_op=nothing
             )
             self._end_op = optimizer.get_clean_up_op()
-            self._whole_round = WholeRound(optimizer)
         else:
             self._local_init_op = optimizer.local_step_init_op
             self._end_op = optimizer.get_leave_op()

@@ -23,7 +23,8 @@ SECONDS = 60
 class Replica:
     """One worker's graph: ``a`` on the first ps and ``b`` on the second have the gradient ``x``."""
 
-    def __init__(self, cluster, task, folder=None):
+    def __init__(self, cluster, task, folder=None, local_init=False):
+        self.cluster = cluster
         self.target = cluster.target("worker", task)
         self.is_chief = task == 0
         self.folder = folder
@@ -47,7 +48,9 @@ class Replica:
             )
             self.train = self.optimizer.minimize(-(a + b) * self.x, self.step)
             self.counts = [each.num_accumulated() for each, _ in self.optimizer._accumulator_list]
-            self.scaffold = tf.train.Scaffold()
+            self.scaffold = tf.train.Scaffold(
+                local_init_op=self.optimizer.chief_init_op if local_init else None
+            )
             self.hook = self.optimizer.make_session_run_hook(self.is_chief, num_tokens=0)
             self.hook.begin()
         self.creator = None
@@ -201,6 +204,49 @@ def test_a_round_that_was_applied_on_one_ps_only_is_undone_if_it_can_be(
     close_round(chief)
     joined(*threads)
     assert chief.run(chief.step) == 2
+
+
+@pytest.fixture
+def restart(replicas):
+    """Starts the chief's program again, after a death that left its session as it was."""
+    made = []
+
+    def start(**options):
+        chief = replicas[0]
+        made.append(Replica(chief.cluster, 0, chief.folder, **options).begin())
+        return made[-1]
+
+    yield start
+    for each in made:
+        each.session.close()
+
+
+def test_a_restarted_chief_goes_on_with_the_model_and_counts_nothing_twice(
+    replicas, restart, tmp_path
+):
+    chief, worker = replicas
+    chief.scaffold.saver.save(chief.session, str(tmp_path / "model.ckpt"), 0)
+    threads = [worker.push(4.0), chief.push(2.0)]
+    close_round(chief)
+    joined(*threads)
+    for ps in (0, 1):
+        worker.run(worker.operation(PUSH, ps), 100.0)
+    again = restart()
+    assert again.run([*again.model, again.step]) == [3.0, 3.0, 1]
+    assert again.run(again.counts) == [0, 0]
+    threads = [worker.push(4.0), again.push(2.0)]
+    close_round(again)
+    joined(*threads)
+    assert again.run([*again.model, again.step]) == [6.0, 6.0, 2]
+
+
+@pytest.mark.parametrize("local_init", [False, True], ids=["hook", "supervisor"])
+def test_a_restarted_chief_restores_what_was_applied_on_one_ps_only(
+    replicas, restart, tmp_path, local_init
+):
+    half_a_round(*replicas, str(tmp_path))
+    again = restart(local_init=local_init)
+    assert again.run([*again.model, again.step]) == [3.0, 3.0, 1]
 
 
 def test_a_round_that_one_ps_cannot_take_is_applied_by_none_and_costs_nothing(replicas, tmp_path):

@@ -204,19 +204,24 @@ class Chaos:
         )
 
     def _lost(self, since: float) -> int:
-        """By how much the global step has gone back, as all workers saw it."""
-        said = sorted(
-            (when, int(line.split()[1]))
-            for worker in self.workers
-            for when, line in reversed_since(worker.lines, since - 1.0)
-            if line.startswith("step ")
-        )
+        """By how much the global step has gone back.
+
+        Workers do not speak in the order of their steps, and the first step of one that was
+        restarted takes long: so it has gone back when one and the same worker saw that it did.
+        """
+        said: list[tuple[float, int, int]] = []
+        for i, worker in enumerate(self.workers):
+            lines = [(when, line) for when, line in worker.lines if line.startswith("step ")]
+            start = max((k for k, (when, _) in enumerate(lines) if when < since), default=0)
+            said += [(when, i, int(line.split()[1])) for when, line in lines[start:]]
         highest = lost = 0
-        for _, step in said:
+        seen: dict[int, int] = {}
+        for _, i, step in sorted(said):
+            if step < seen.get(i, 0):
+                lost = max(lost, highest - step)
+            seen[i] = max(seen.get(i, 0), step)
             highest = max(highest, step)
-            lost = max(lost, highest - step)
-        # Workers do not speak in the order of their steps.
-        return lost if lost > 4 * WORKERS else 0
+        return lost
 
     def _finish(self) -> dict:
         """Lets the training end; what the chief says of it."""

@@ -11,17 +11,13 @@ cluster there is nobody to elect another one, and the lease is in this process.
 
 from __future__ import annotations
 
-import base64
-import json
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from millrace.core import errors
 from millrace.protocol.election import Reading, Record
-from millrace.rpc.service import Connection
-from millrace.server.registers import Registers
 from millrace.training.election.register import CALL_SECONDS
-
-_SCHEME = "grpc://"
+from millrace.training.task_register import SCHEME, TaskRegister, keys_for, tasks_of
 
 
 class BuiltinRegister:
@@ -35,62 +31,45 @@ class BuiltinRegister:
     def __init__(self, master: str, path: str) -> None:
         self._master = master
         self._path = path
-        self._local = Registers(0) if not master.startswith(_SCHEME) else None
-        #: To the task that keeps the register, once it is known which one that is.
-        self._connection: Connection | None = None
+        #: On the task that keeps the register, once it is known which one that is.
+        self._register: TaskRegister | None = None
+        if not master.startswith(SCHEME):
+            self._register = TaskRegister(None, path, CALL_SECONDS)
 
     def read(self) -> Reading:
         """What it holds."""
-        answer = self._ask({})
-        content = answer["content"]
-        record = None if content is None else Record.decode(base64.b64decode(content))
-        return Reading(record, answer["version"])
+        with _of_millrace(self._master):
+            content, version = self._opened().read()
+        return Reading(None if content is None else Record.decode(content), version)
 
     def write(self, record: Record, version: int) -> bool:
         """Replaces the content if it has this version; whether it did."""
-        content = base64.b64encode(record.encode()).decode()
-        return bool(self._ask({"content": content, "version": version})["done"])
+        with _of_millrace(self._master):
+            return self._opened().write(record.encode(), version).done
 
-    def _ask(self, question: dict[str, Any]) -> Any:
-        message = json.dumps({"name": self._path, **question}).encode()
-        if self._local is not None:
-            return json.loads(self._local.answer(message))
-        if self._connection is None:
-            self._connection = Connection(_keeper(self._master))
-        try:
-            return json.loads(self._connection.register(message, CALL_SECONDS))
-        except (errors.DeadlineExceededError, errors.CancelledError) as error:
-            raise errors.UnavailableError(None, None, error.message) from None
-        except errors.UnimplementedError as error:
-            raise errors.FailedPreconditionError(
-                None,
-                None,
-                f"The task at {self._connection.address} is no Millrace server, so that it cannot "
-                "keep the lease of the chief: use zookeeper:// or etcd://.",
-            ) from error
+    def _opened(self) -> TaskRegister:
+        if self._register is None:
+            cluster = tasks_of(self._master, CALL_SECONDS)
+            tasks = cluster.get("ps") or cluster[min(cluster)]
+            self._register = TaskRegister(
+                tasks[min(tasks)], self._path, CALL_SECONDS, keys_for(self._master)
+            )
+        return self._register
 
     def close(self) -> None:
         """Ends the connection."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        if self._register is not None:
+            self._register.close()
 
 
-def _keeper(master: str) -> str:
-    """The address of the task that keeps the lease in the cluster of a target."""
-    connection = Connection(master.removeprefix(_SCHEME))
+@contextmanager
+def _of_millrace(master: str) -> Iterator[None]:
     try:
-        cluster: dict[str, dict[str, str]] = json.loads(connection.status(CALL_SECONDS))["cluster"]
+        yield
     except errors.UnimplementedError as error:
         raise errors.FailedPreconditionError(
             None,
             None,
-            f"{master} is no Millrace server, so that it cannot keep the lease of the chief: use "
-            "zookeeper:// or etcd://.",
+            f"The cluster of {master} has tasks that are no Millrace servers, so that they cannot "
+            "keep the lease of the chief: use zookeeper:// or etcd://.",
         ) from error
-    except (errors.DeadlineExceededError, errors.CancelledError) as error:
-        raise errors.UnavailableError(None, None, error.message) from None
-    finally:
-        connection.close()
-    tasks = cluster.get("ps") or cluster[min(cluster)]
-    return tasks[min(tasks, key=int)]

@@ -38,6 +38,7 @@ from millrace.training.session_run_hook import (
     SessionRunHook,
     SessionRunValues,
 )
+from millrace.training.succession import take_over
 from millrace.training.waiting import SYSTEM_CLOCK, Clock
 
 #: For the argument `is_chief`: an election where the variable says, or the built-in one.
@@ -109,22 +110,26 @@ class Office(SessionRunHook):
     def after_create_session(self, session: Any, coord: Any) -> None:
         """Looks who is chief as a session begins."""
         self.coord = coord
-        self.look()
+        self.look(session)
 
     def before_run(self, run_context: SessionRunContext) -> None:
         """Looks who is chief before each step."""
-        self.look()
+        self.look(run_context.session)
 
-    def look(self) -> None:
+    def look(self, session: Any) -> None:
         """Finds out who is chief now."""
         term = self.campaign.term()
         if term != self.term:
             self.term = term
             if term is not None:
-                self._enter()
+                self._enter(session)
 
-    def _enter(self) -> None:
-        """What a new chief must know: which checkpoints there are, to delete old ones in time."""
+    def _enter(self, session: Any) -> None:
+        """What a new chief must know: which checkpoints there are, to delete old ones in time.
+
+        And what others must: that the model is this chief's from now on.
+        """
+        take_over(session, self._checkpoint_dir, self._scaffold.saver)
         saver = self._scaffold.saver
         if isinstance(saver, Saver):
             saver.guard = self.guard

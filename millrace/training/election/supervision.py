@@ -21,6 +21,7 @@ from millrace.training.election.register import VARIABLE
 from millrace.training.election.session import address_for, start_campaign
 from millrace.training.fence import CheckpointGuard, DeposedError, Fence, Term
 from millrace.training.saver import Saver
+from millrace.training.succession import take_over
 from millrace.training.waiting import SYSTEM_CLOCK, Clock
 
 #: Seconds between looks who is chief.
@@ -137,6 +138,7 @@ class _OfficeThread(LooperThread):
             state = get_checkpoint_state(logdir)
             if state is not None and isinstance(supervisor.saver, Saver):
                 supervisor.saver.recover_last_checkpoints(state.all_model_checkpoint_paths)
+        take_over(self._sess, logdir, supervisor.saver)
         if not self._has_begun:
             self._has_begun = True
             supervisor.take_office(self._sess)

@@ -27,7 +27,6 @@ from millrace.training.sync_replicas_optimizer import (
     Return,
     SyncReplicasHook,
     SyncReplicasOptimizer,
-    WholeRound,
     check_ready,
     drop_old_tokens,
     old_tokens_of,
@@ -75,7 +74,7 @@ class ElectedSyncReplicasHook(SessionRunHook):
         self._close_op = optimizer.get_clean_up_op()
         self._leave_op = optimizer.get_leave_op()
         self._return = Return(optimizer)
-        self._whole_round = WholeRound(optimizer)
+        self._whole_round = optimizer._check_rounds()
         self._campaign.listen(self._on_change)
 
     def after_create_session(self, session: Any, coord: Any) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import millrace as tf
+from millrace.training import live_model
 
 SECONDS = 60
 
@@ -408,6 +409,15 @@ def test_the_order_of_arguments_of_tensorflow_0_is_understood() -> None:
     old = tf.train.SyncReplicasOptimizer(inner, 2, average, [w], 1, 0, True, "mnist")
     assert (old._variable_averages, old._variables_to_average) == (average, [w])
     assert (old._total_num_replicas, old._use_locking, old.get_name()) == (2, True, "mnist")
+
+
+def test_a_chief_without_the_hook_looks_whether_rounds_are_whole_too() -> None:
+    optimizer = tf.train.SyncReplicasOptimizer(tf.train.GradientDescentOptimizer(0.1), 2)
+    step = tf.train.get_or_create_global_step()
+    optimizer.minimize(tf.reduce_sum(tf.Variable([1.0])), global_step=step)
+    for _ in range(2):
+        optimizer.get_chief_queue_runner()
+        assert len(step.graph.get_collection(live_model.CHECKS)) == 1
 
 
 def test_calls_in_the_wrong_order_are_refused() -> None:
