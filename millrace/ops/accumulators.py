@@ -26,7 +26,6 @@ from millrace.ops.padded_unique import padded_length, padding
 from millrace.ops.shared_state import Guarded, shape_text, type_text
 from millrace.protocol import accumulator as protocol
 from millrace.protocol.accumulator import AccumulatorState
-from millrace.protocol.attempt import Attempt
 
 __all__ = [
     "ConditionalAccumulator",
@@ -64,11 +63,6 @@ class Accumulator(Guarded[AccumulatorState]):
     def __init__(self, state: AccumulatorState, dtype: DType) -> None:
         super().__init__(state)
         self.dtype = dtype
-
-    def add(self, gradient: Any, local_step: int, contributor: str, is_own: bool) -> list[Attempt]:
-        """Adds a gradient; whoever calls must pass on what that settles."""
-        with self._lock:
-            return self.state.apply(gradient, local_step, contributor, is_own=is_own)
 
     def check_type(self, dtype: DType) -> None:
         """Raises ValueError unless gradients of that type are accumulated."""
@@ -170,16 +164,16 @@ def _take(handle: Any, num_required: Any, *, dtype: Any, ctx: Any) -> Any:
     return _submit_take(handle, num_required, dtype, ctx, lambda total: total)
 
 
-def request(num_required: Any) -> protocol.Take:
-    """A request for so many gradients.
+def required(num_required: Any) -> int:
+    """How many gradients a take wants.
 
     Raises:
       ValueError: The number is no scalar, or not positive.
     """
-    required = as_step(num_required, "num_required")
-    if required <= 0:
-        raise ValueError(f"Argument num_required must be positive, but was {required}")
-    return protocol.Take(required)
+    count = as_step(num_required, "num_required")
+    if count <= 0:
+        raise ValueError(f"Argument num_required must be positive, but was {count}")
+    return count
 
 
 def _submit_take(
@@ -187,7 +181,7 @@ def _submit_take(
 ) -> Any:
     accumulator = shared_state.find(Accumulator, ctx, handle)
     accumulator.check_type(dtype)
-    take = request(num_required)
+    take = protocol.Take(required(num_required))
     return accumulator.submit(take, ctx, lambda: words([accumulator], [take]), convert)
 
 

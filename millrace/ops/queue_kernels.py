@@ -7,6 +7,7 @@ shapes, and the way from tensors to elements and back.
 
 from __future__ import annotations
 
+import functools
 import random
 from collections.abc import Callable
 from typing import Any
@@ -50,18 +51,19 @@ class Queue(Guarded[QueueState]):
         self.details = details or {}
         self.kind = state.kind
         self.name = state.name
+        self._numpy_types = [_numpy_type(dtype) for dtype in types]
         self._pads = isinstance(state, protocol.PaddingFifoQueueState)
 
     def enqueue(self, ctx: Any, components: list[Any]) -> Any:
-        """Adds one element; None, or a Deferred."""
+        """Adds one element; no outputs, or a Deferred of them."""
         if self.shapes is not None:
             for i, (value, shape) in enumerate(zip(components, self.shapes, strict=True)):
                 self._check_shape(i, value.shape, shape.as_list())
         element = tuple(value[()] if value.ndim == 0 else _own(value) for value in components)
-        return self._submit(ctx, protocol.Enqueue([element]), "room in", lambda _: None)
+        return self._submit(ctx, protocol.Enqueue([element]), "room in", _no_outputs)
 
     def enqueue_many(self, ctx: Any, components: list[Any]) -> Any:
-        """Adds the rows of the components; None, or a Deferred."""
+        """Adds the rows of the components; no outputs, or a Deferred of them."""
         if any(value.ndim == 0 for value in components):
             position = next(i for i, value in enumerate(components) if value.ndim == 0)
             raise ValueError(
@@ -78,13 +80,13 @@ class Queue(Guarded[QueueState]):
                     f"{i} has {value.shape[0]}, and should have {count}"
                 )
         if not count:
-            return None
+            return []
         rows = (
             list(value) if value.ndim == 1 else [row.copy() for row in value]
             for value in components
         )
         elements = zip(*rows, strict=True)
-        return self._submit(ctx, protocol.Enqueue(elements), "room in", lambda _: None)
+        return self._submit(ctx, protocol.Enqueue(elements), "room in", _no_outputs)
 
     def _check_shape(self, i: int, found: tuple[int, ...], wanted: list[int | None]) -> None:
         if len(found) == len(wanted) and all(
@@ -107,13 +109,14 @@ class Queue(Guarded[QueueState]):
             protocol.Dequeue(1),
             ctx,
             lambda: f"an element in {self.kind} '{self.name}'{why()}",
-            lambda elements: self._arrays(elements[0]),
+            self._arrays,
         )
 
-    def _arrays(self, element: protocol.Element) -> list[Any]:
+    def _arrays(self, elements: list[protocol.Element]) -> list[Any]:
+        """The components of the first element."""
         return [
-            value if isinstance(value, np.ndarray) else np.array(value, _numpy_type(dtype))
-            for value, dtype in zip(element, self.types, strict=True)
+            value if isinstance(value, np.ndarray) else np.array(value, kind)
+            for value, kind in zip(elements[0], self._numpy_types, strict=True)
         ]
 
     def dequeue_many(self, ctx: Any, count: int, allow_small_batch: bool) -> Any:
@@ -157,8 +160,8 @@ class Queue(Guarded[QueueState]):
         """Closes it, after the enqueues that wait or by cancelling them."""
         if cancel_pending_enqueues:
             self.tell(lambda state: state.close_and_cancel())
-            return None
-        return self._submit(ctx, protocol.Close(), "the enqueues before closing", lambda _: None)
+            return []
+        return self._submit(ctx, protocol.Close(), "the enqueues before closing", _no_outputs)
 
     def check_components(self, node: Any, types: list[DType], enqueues: bool) -> None:
         """Holds the types of a node's components against the queue's.
@@ -181,6 +184,10 @@ class Queue(Guarded[QueueState]):
         raise ValueError(
             f"Signature mismatch, have: {signature(found)} expected: {signature(self.types)}"
         )
+
+
+def _no_outputs(value: Any) -> list[Any]:
+    return []
 
 
 def _own(array: Any) -> Any:
@@ -375,53 +382,55 @@ def _user(
     return old, new
 
 
-def _no_timeout(timeout_ms: int) -> None:
-    if timeout_ms != -1:
+def find_for(node: Any, handle: Any, ctx: Any, enqueues: bool) -> Queue:
+    """The queue that a node puts elements into, or takes them from.
+
+    Raises:
+      ValueError: It has other components than the node; or the node has a timeout.
+      NotFoundError: There is none.
+    """
+    if node.attrs["timeout_ms"] != -1:
         raise ValueError("Timeout not supported yet.")
+    queue = shared_state.find(Queue, ctx, handle)
+    types = node.attrs["Tcomponents" if enqueues else "component_types"]
+    queue.check_components(node, types, enqueues)
+    return queue
 
 
 def _enqueue(
     handle: Any, components: list[Any], *, Tcomponents: Any, timeout_ms: int, ctx: Any, node: Any
 ) -> Any:
-    _no_timeout(timeout_ms)
-    queue = shared_state.find(Queue, ctx, handle)
-    queue.check_components(node, Tcomponents, enqueues=True)
-    return queue.enqueue(ctx, components)
+    return find_for(node, handle, ctx, True).enqueue(ctx, components)
 
 
 def _enqueue_many(
     handle: Any, components: list[Any], *, Tcomponents: Any, timeout_ms: int, ctx: Any, node: Any
 ) -> Any:
-    _no_timeout(timeout_ms)
-    queue = shared_state.find(Queue, ctx, handle)
-    queue.check_components(node, Tcomponents, enqueues=True)
-    return queue.enqueue_many(ctx, components)
+    return find_for(node, handle, ctx, True).enqueue_many(ctx, components)
+
+
+def what_comes(node: Any, ctx: Any) -> Callable[[], str]:
+    """What the elements are that a node takes, for whoever waits long for one."""
+    if node.attrs.get(TOKEN):
+        return functools.partial(describe_round, ctx.resources)
+    return str
 
 
 def _dequeue(handle: Any, *, component_types: Any, timeout_ms: int, ctx: Any, node: Any) -> Any:
-    _no_timeout(timeout_ms)
-    queue = shared_state.find(Queue, ctx, handle)
-    queue.check_components(node, component_types, enqueues=False)
-    if node.attrs.get(TOKEN):
-        return queue.dequeue(ctx, lambda: describe_round(ctx.resources))
-    return queue.dequeue(ctx)
+    return find_for(node, handle, ctx, False).dequeue(ctx, what_comes(node, ctx))
 
 
 def _dequeue_many(
     handle: Any, n: Any, *, component_types: Any, timeout_ms: int, ctx: Any, node: Any
 ) -> Any:
-    _no_timeout(timeout_ms)
-    queue = shared_state.find(Queue, ctx, handle)
-    queue.check_components(node, component_types, enqueues=False)
+    queue = find_for(node, handle, ctx, False)
     return queue.dequeue_many(ctx, _count(n), allow_small_batch=False)
 
 
 def _dequeue_up_to(
     handle: Any, n: Any, *, component_types: Any, timeout_ms: int, ctx: Any, node: Any
 ) -> Any:
-    _no_timeout(timeout_ms)
-    queue = shared_state.find(Queue, ctx, handle)
-    queue.check_components(node, component_types, enqueues=False)
+    queue = find_for(node, handle, ctx, False)
     return queue.dequeue_many(ctx, _count(n), allow_small_batch=True)
 
 

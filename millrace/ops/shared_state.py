@@ -10,6 +10,7 @@ Results are handed over outside of the lock.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import threading
 from collections.abc import Callable
@@ -42,16 +43,23 @@ _R = TypeVar("_R")
 
 
 class _Waiter:
-    """Whom to tell when an attempt is settled, and how to turn its value into outputs."""
+    """Whom to tell when an attempt is settled, and how to turn its value into outputs.
 
-    __slots__ = ("convert", "deferred")
+    Attributes:
+      token: Of what cancels the attempt when its step is cancelled; None if that was before.
+    """
 
-    def __init__(self, deferred: Any, convert: Callable[[Any], Any]) -> None:
+    __slots__ = ("cancellation", "convert", "deferred", "token")
+
+    def __init__(self, deferred: Any, convert: Callable[[Any], Any], cancellation: Any) -> None:
         self.deferred = deferred
         self.convert = convert
+        self.cancellation = cancellation
+        self.token: int | None = None
 
     def tell(self, attempt: Attempt) -> None:
         """Passes the outcome on."""
+        self.cancellation.deregister(self.token)
         try:
             outputs = self.convert(attempt.result())
         except Exception as error:
@@ -69,11 +77,13 @@ class Guarded(Generic[_S]):
 
     Attributes:
       state: The state machine; touched only with the lock held.
+      lock: The lock. Whoever makes something happen to the state machine himself must pass on
+        what that settles (`tell_all`), without it.
     """
 
     def __init__(self, state: _S) -> None:
         self.state = state
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
 
     def submit(
         self,
@@ -90,31 +100,37 @@ class Guarded(Generic[_S]):
           waits_for: What the request waits for, in words.
           convert: From the attempt's value to the kernel's outputs.
         """
-        with self._lock:
+        with self.lock:
             settled = self.state.submit(attempt)
-            waits = not attempt.done
-            if waits:
-                attempt.waiter = _Waiter(ctx.deferred(waits_for), convert)
-        tell_all(settled)
-        if not waits:
+            if not attempt.done:
+                deferred = ctx.deferred(waits_for)
+                attempt.waiter = waiter = _Waiter(deferred, convert, ctx.cancellation)
+                # With the lock held, so that nobody tells the waiter before it has its token.
+                waiter.token = ctx.cancellation.register(functools.partial(self._cancel, attempt))
+            else:
+                waiter = None
+        if settled:
+            tell_all(settled)
+        if waiter is None:
             return convert(attempt.result())
-        deferred = attempt.waiter.deferred
-        token = ctx.cancellation.register(lambda: self.tell(lambda state: state.cancel(attempt)))
-        if token is None:
-            self.tell(lambda state: state.cancel(attempt))
-        else:
-            deferred.add_callback(lambda _: ctx.cancellation.deregister(token))
+        if waiter.token is None:
+            self._cancel(attempt)
         return deferred
+
+    def _cancel(self, attempt: Attempt) -> None:
+        with self.lock:
+            settled = self.state.cancel(attempt)
+        tell_all(settled)
 
     def tell(self, event: Callable[[_S], list[Attempt]]) -> None:
         """Lets something happen to the state machine, and passes on what it settles."""
-        with self._lock:
+        with self.lock:
             settled = event(self.state)
         tell_all(settled)
 
     def ask(self, question: Callable[[_S], _R]) -> _R:
         """Looks at (or changes) the state machine without settling anything."""
-        with self._lock:
+        with self.lock:
             return question(self.state)
 
     def close(self) -> None:

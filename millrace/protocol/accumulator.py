@@ -32,13 +32,20 @@ from millrace.protocol.attempt import Attempt
 Array = np.ndarray[Any, Any]
 
 
+#: No attempt is settled; not to be changed.
+_NOTHING: list[Attempt] = []
+
+
 class Take(Attempt):
     """A request for the mean or sum of at least `required` gradients."""
 
     __slots__ = ("required",)
 
     def __init__(self, required: int) -> None:
-        super().__init__()
+        self.done = False
+        self.waiter = None
+        self._value = None
+        self.error = None
         self.required = required
 
 
@@ -95,17 +102,19 @@ class AccumulatorState(ABC):
           ValueError: It does not fit.
         """
         if local_step < self.global_step:
-            return []
+            return _NOTHING
         if contributor:
             if contributor in self._repeating:
                 self._repeating.discard(contributor)
-                return []
+                return _NOTHING
             self._last_steps[contributor] = self.global_step
         self._add(gradient, is_own)
         self.count += 1
         if contributor:
             self.contributors[contributor] = self.contributors.get(contributor, 0) + 1
-        return self._serve() if self._takes else []
+        if self._takes and self.count >= self._takes[0].required:
+            return self._serve()
+        return _NOTHING
 
     def begins_anew(self, contributor: str) -> bool:
         """A contributor begins, maybe not for the first time; whether its next one is a repeat."""
@@ -132,7 +141,7 @@ class AccumulatorState(ABC):
     def submit(self, attempt: Take) -> list[Attempt]:
         """A new request."""
         self._takes.append(attempt)
-        return self._serve()
+        return self._serve() if self.count >= self._takes[0].required else _NOTHING
 
     def cancel(self, attempt: Take) -> list[Attempt]:
         """The step that made the request was cancelled."""
@@ -177,9 +186,6 @@ class AccumulatorState(ABC):
     def _empty(self) -> None:
         """Nothing is counted any more."""
         self._drop()
-        self._forget()
-
-    def _forget(self) -> None:
         self.count = 0
         self.contributors.clear()
         self._repeating.clear()
@@ -189,7 +195,9 @@ class AccumulatorState(ABC):
         while self._takes and self.count >= self._takes[0].required:
             attempt = self._takes.popleft()
             attempt.succeed(self._total())
-            self._forget()
+            self.count = 0
+            self.contributors.clear()
+            self._repeating.clear()
             self.global_step += 1
             settled.append(attempt)
         return settled
@@ -200,12 +208,13 @@ class DenseAccumulatorState(AccumulatorState):
 
     def __init__(self, name: str, shape: TensorShape, takes_mean: bool) -> None:
         super().__init__(name, shape, takes_mean)
+        self._sizes = shape.sizes
         self._sum: Array | None = None
         #: Whether the sum is an array of our own, that may be changed.
         self._is_own = False
 
     def _add(self, gradient: Array, is_own: bool) -> None:
-        wanted: Any = self._sum.shape if self._sum is not None else self.shape.sizes
+        wanted: Any = self._sum.shape if self._sum is not None else self._sizes
         if (
             wanted is not None
             and wanted != gradient.shape
@@ -231,6 +240,8 @@ class DenseAccumulatorState(AccumulatorState):
         assert total is not None
         if not self.takes_mean or self.count == 1:
             return total
+        if self._is_own and total.dtype.kind == "f":
+            return np.true_divide(total, self.count, out=total)
         return _divided(total, self.count, total if self._is_own else None)
 
     def _drop(self) -> None:

@@ -17,16 +17,17 @@ class Attempt:
 
     Attributes:
       done: Whether it has a value or an error; never taken back.
+      error: The error, if it was settled with one.
       waiter: The driver's note of whom to tell; None while nobody waits.
     """
 
-    __slots__ = ("_error", "_value", "done", "waiter")
+    __slots__ = ("_value", "done", "error", "waiter")
 
     def __init__(self) -> None:
         self.done = False
         self.waiter: Any = None
         self._value: Any = None
-        self._error: errors.OpError | None = None
+        self.error: errors.OpError | None = None
 
     def succeed(self, value: Any = None) -> None:
         """Settles it with a value."""
@@ -36,11 +37,11 @@ class Attempt:
     def fail(self, error: errors.OpError) -> None:
         """Settles it with an error."""
         assert not self.done
-        self.done, self._error = True, error
+        self.done, self.error = True, error
 
     def result(self) -> Any:
         """The value, or raises the error. Must be done."""
         assert self.done
-        if self._error is not None:
-            raise self._error
+        if self.error is not None:
+            raise self.error
         return self._value

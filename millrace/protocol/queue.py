@@ -146,11 +146,14 @@ class QueueState(ABC):
 
     def _advance_all(self) -> list[Attempt]:
         settled: list[Attempt] = []
-        while True:
-            moved = self._advance(self._enqueues, self._try_enqueue, settled)
-            moved |= self._advance(self._dequeues, self._try_dequeue, settled)
-            if not moved:
-                return settled
+        moved = True
+        while moved:
+            moved = False
+            if self._enqueues:
+                moved = self._advance(self._enqueues, self._try_enqueue, settled)
+            if self._dequeues:
+                moved |= self._advance(self._dequeues, self._try_dequeue, settled)
+        return settled
 
     def _advance(
         self, waiting: deque[Any], attempt_one: Callable[[Any], bool], settled: list[Attempt]
@@ -230,6 +233,9 @@ class FifoQueueState(QueueState):
         self._elements: deque[Element] = deque()
 
     def __len__(self) -> int:
+        return len(self._elements)
+
+    def _available(self) -> int:
         return len(self._elements)
 
     def _put(self, element: Element) -> None:

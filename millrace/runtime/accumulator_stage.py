@@ -7,8 +7,9 @@ summed where it lies.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
+import functools
+import itertools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -59,7 +60,7 @@ class HandleStage:
 
     def run(self, inputs: list[Any], step: Any) -> Any:
         """Runs the kernel; a blocking one may return a Deferred of its outputs."""
-        values = [_on_host(inputs[place]) for place in self._places]
+        values = [on_host(inputs[place]) for place in self._places]
         return call_plainly(self.node, [*self._handles.get(step), *values], step)
 
 
@@ -86,7 +87,7 @@ class _Stage:
 
     def values(self, inputs: list[Any], step: Any) -> list[Any]:
         """The inputs as NumPy arrays, and the variables as they are now."""
-        values = [v if type(v) is np.ndarray else _on_host(v) for v in inputs]
+        values = [v if type(v) is np.ndarray else on_host(v) for v in inputs]
         for variable in self._variables:
             assert variable is not None
             values.append(StoredState(step.resources).read(variable))
@@ -158,16 +159,18 @@ class ApplyGradientsStage(_Stage):
                         local_step = accumulators.as_step(values[last_place], "local_step")
                     gradient = values[places[1]]
                     is_own = is_last and getattr(type(gradient.base), "is_received", False)
-                    settled += found[i].add(
-                        gradient if is_own else shared_state.kept(gradient),
-                        local_step,
-                        contributor,
-                        is_own,
-                    )
+                    if not is_own:
+                        gradient = shared_state.kept(gradient)
+                    accumulator = found[i]
+                    with accumulator.lock:
+                        settled += accumulator.state.apply(
+                            gradient, local_step, contributor, is_own=is_own
+                        )
                 except Exception as error:
                     raise op_error(member, error) from None
         finally:
-            shared_state.tell_all(settled)
+            if settled:
+                shared_state.tell_all(settled)
         return []
 
 
@@ -175,38 +178,43 @@ class TakeGradientsStage(_Stage):
     """Takes from accumulators, and goes on when it has something from each."""
 
     blocking = True
+    outputs_are_flat = True
 
     def __init__(self, node: JoinedNode) -> None:
         super().__init__(node)
         self._places = [self._sources.index(member.inputs[1]) for member in node.members]
+        #: How many gradients each wants, once that is known: mostly constants say it.
+        self._required: list[int] = []
+        self._is_constant = all(member.inputs[1].node.type == "Const" for member in node.members)
+
+    def _counts(self, values: Sequence[Any]) -> list[int]:
+        required: list[int] = []
+        for member, place in zip(self.members, self._places, strict=True):
+            try:
+                required.append(accumulators.required(values[place]))
+            except Exception as error:
+                raise op_error(member, error) from None
+        if self._is_constant:
+            self._required = required
+        return required
 
     def run(self, inputs: list[Any], step: Any) -> Any:
         """The values of the outputs, or a Deferred of them."""
         found = self.accumulators(step)
-        values = self.values(inputs, step)
-        takes: list[Take] = []
-        for member, place in zip(self.members, self._places, strict=True):
-            try:
-                takes.append(accumulators.request(values[place]))
-            except Exception as error:
-                raise op_error(member, error) from None
-        deferred = Deferred(lambda: accumulators.words(found, takes))
-        gathering = _Gathering(self.members, takes, deferred, step)
+        values = () if self._required else self.values(inputs, step)
+        takes = [Take(required) for required in self._required or self._counts(values)]
+        gathering = _Gathering(self.members, found, takes, step)
+        settled: list[Attempt] = []
         for accumulator, take in zip(found, takes, strict=True):
             take.waiter = gathering
-            accumulator.tell(lambda state, take=take: state.submit(take))  # type: ignore[misc]
+            with accumulator.lock:
+                settled += accumulator.state.submit(take)
+        if settled:
+            shared_state.tell_all(settled)
+        deferred = gathering.deferred
         if deferred.done:
             return deferred.result()
-
-        def cancel() -> None:
-            for accumulator, take in zip(found, takes, strict=True):
-                accumulator.tell(lambda state, take=take: state.cancel(take))  # type: ignore[misc]
-
-        token = step.cancellation.register(cancel)
-        if token is None:
-            cancel()
-        else:
-            deferred.add_callback(lambda _: step.cancellation.deregister(token))
+        gathering.listen(step.cancellation)
         return deferred
 
 
@@ -225,51 +233,69 @@ def gradients_stage(
 
 
 class _Gathering:
-    """The takes of one stage: tells the step when the last one has succeeded, or one failed."""
+    """The takes of one stage: tells the step when the last one has succeeded, or one failed.
 
-    __slots__ = ("_deferred", "_left", "_lock", "_members", "_step", "_takes")
+    Attributes:
+      deferred: Gets the outputs.
+    """
+
+    __slots__ = ("_accumulators", "_members", "_step", "_takes", "_token", "_told", "deferred")
 
     def __init__(
-        self, members: list[Node], takes: list[Take], deferred: Deferred, step: Any
+        self, members: list[Node], found: list[Accumulator], takes: list[Take], step: Any
     ) -> None:
-        self._lock = threading.Lock()
-        self._left = len(takes)
+        self._accumulators = found
         self._members = members
         self._takes = takes
-        self._deferred = deferred
         self._step = step
+        #: Counts who was told; a thread of the interpreter cannot be interrupted in it.
+        self._told = itertools.count(1)
+        self.deferred = Deferred(functools.partial(accumulators.words, found, takes))
+        self._token: int | None = None
+
+    def listen(self, cancellation: Any) -> None:
+        """Has the takes cancelled with their step from now on."""
+        self._token = token = cancellation.register(self._cancel)
+        if token is None:
+            self._cancel()
+        elif self.deferred.done:  # Whoever did it may not have seen the token.
+            cancellation.deregister(token)
+
+    def _cancel(self) -> None:
+        for accumulator, take in zip(self._accumulators, self._takes, strict=True):
+            with accumulator.lock:
+                settled = accumulator.state.cancel(take)
+            shared_state.tell_all(settled)
 
     def tell(self, attempt: Attempt) -> None:
         """One of the takes has a value or an error."""
         attempt.waiter = None  # Else they would hold each other, and what was taken.
-        with self._lock:
-            self._left -= 1
-            is_last = self._left == 0
-        try:
-            attempt.result()
-        except Exception as error:
+        is_last = next(self._told) == len(self._takes)
+        if attempt.error is not None:
             place = next(i for i, take in enumerate(self._takes) if take is attempt)
-            self._deferred.set_error(op_error(self._members[place], error))
-            return
-        if is_last:
+            self.deferred.set_error(op_error(self._members[place], attempt.error))
+        elif is_last:
             self._finish()
+        else:
+            return
+        self._step.cancellation.deregister(self._token)
 
     def _finish(self) -> None:
         outputs: list[Any] = []
         try:
             for member, take in zip(self._members, self._takes, strict=True):
-                result = take.result()
                 if len(member.output_types) > 1:  # of a sparse one
-                    outputs.extend(accumulators.conversion(member, self._step)(result))
+                    outputs.extend(accumulators.conversion(member, self._step)(take.result()))
                 else:
-                    outputs.append(result)
+                    outputs.append(take.result())
         except Exception as error:
-            self._deferred.set_error(error)
+            self.deferred.set_error(error)
         else:
-            self._deferred.set_result(outputs)
+            self.deferred.set_result(outputs)
 
 
-def _on_host(value: Any) -> Any:
+def on_host(value: Any) -> Any:
+    """A value as a NumPy array."""
     if isinstance(value, VariableRef):
         value = value.read()
     return value if type(value) is np.ndarray else np.asarray(value)

@@ -100,7 +100,9 @@ class Execution:
         #: Stages that were dead; used only when the plan may die.
         self._dead: set[int] = set()
         self._remaining = len(plan.stages)
-        self._condition = threading.Condition()
+        # Taken itself where nobody is told or waits: the condition's own methods cost more.
+        self._lock = threading.RLock()
+        self._condition = threading.Condition(self._lock)
         self._error: BaseException | None = None
         self._patience = Patience("A step has waited")
 
@@ -122,7 +124,11 @@ class Execution:
 
     def advance(self) -> None:
         """Runs all stages that can run now."""
-        before = file_access.confine(self.step.session.file_access)
+        wanted = self.step.session.file_access
+        if wanted is file_access.current():
+            self._advance()
+            return
+        before = file_access.confine(wanted)
         try:
             self._advance()
         finally:
@@ -175,7 +181,7 @@ class Execution:
         )
 
     def _arrive(self, i: int, deferred: Deferred) -> None:
-        with self._condition:
+        with self._lock:
             self._arrived.append((i, deferred))
             if self._resume is None:
                 self._condition.notify_all()
@@ -207,7 +213,7 @@ class Execution:
                 # A mistake of ours, but whoever waits for the end of the step must hear of it.
                 self._fail(error)
                 break
-            with self._condition:
+            with self._lock:
                 if self.finished:
                     break
                 if not self._arrived:

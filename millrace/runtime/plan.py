@@ -72,6 +72,7 @@ from millrace.runtime.kernel_call import (
     gather_inputs,
     variable_key,
 )
+from millrace.runtime.queue_stage import handle_stage
 from millrace.runtime.row_stage import PlainStage, StitchStage, TakeStage, UpdateStage
 from millrace.runtime.transfer_stage import ReceiveStage, SendStage, can_send
 
@@ -333,7 +334,7 @@ class Plan:
             elif isinstance(first, JoinedNode):
                 self.stages.append(gradients_stage(first, uses.__getitem__))
             elif first.inputs and first.inputs[0].node in absorbed:
-                self.stages.append(HandleStage(first, stage.blocking))
+                self.stages.append(handle_stage(first, stage.blocking))
             else:
                 self.stages.append(HostStage(first, stage.blocking, outside))
         self.argument_slots = [self._slot(edge) for edge in program.arguments]

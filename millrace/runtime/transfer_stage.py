@@ -98,6 +98,7 @@ class ReceiveStage:
     """Takes values from the exchange of the step, or what will have them."""
 
     blocking = True
+    outputs_are_flat = True
 
     def __init__(self, node: Node) -> None:
         self.node = node

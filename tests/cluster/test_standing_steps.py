@@ -88,6 +88,48 @@ def test_every_repetition_counts_as_a_step(cluster):
         assert ps.steps - before >= 10 + 10 + 10  # repeated, taken, taken
 
 
+def test_a_step_that_is_repeated_for_long_keeps_nothing_of_its_rounds(cluster, until):
+    belt = Belt()
+    with tf.Session(cluster.target("worker")) as session:
+        threads = belt.runner.create_threads(session, start=True)
+        held = []
+        for _ in range(3):
+            belt.fill(session, *range(20))
+            belt.get(session, 20)
+            until(lambda: waits(cluster))
+            (repetition,) = standing(cluster).values()
+            held.append(len(repetition._step.cancellation._callbacks))
+        assert held == held[:1] * 3
+        session.run(belt.close)
+        join(threads)
+
+
+def test_rounds_of_accumulators_leave_nothing_behind_in_a_repeated_step(cluster, until):
+    with tf.device(PS):
+        accumulators = [
+            tf.ConditionalAccumulator(tf.float32, [], shared_name=f"sums{i}") for i in range(2)
+        ]
+        push = [each.apply_grad(tf.constant(2.0), 1000) for each in accumulators]
+        sums = [each.take_grad(2) for each in accumulators]
+        queue = tf.FIFOQueue(1000, [tf.float32], shapes=[[]], shared_name="means")
+        runner = tf.train.QueueRunner(queue, [queue.enqueue(tf.add_n(sums))])
+        take = queue.dequeue()
+    with tf.Session(cluster.target("worker")) as session:
+        coord = tf.train.Coordinator()
+        threads = runner.create_threads(session, coord=coord, start=True)
+        held = []
+        for _ in range(5):
+            session.run(push)
+            session.run(push)
+            assert session.run(take, options=PATIENCE) == 4.0
+            until(lambda: waits(cluster))
+            (repetition,) = standing(cluster).values()
+            held.append(len(repetition._step.cancellation._callbacks))
+        assert held == held[:1] * 5
+    coord.request_stop()
+    join(threads)
+
+
 def test_random_numbers_differ_from_one_repetition_to_the_next(cluster):
     with tf.device(PS):
         queue = tf.FIFOQueue(3, [tf.float32], shapes=[[]], shared_name="numbers")

@@ -128,8 +128,8 @@ def test_what_a_ps_runs_in_a_round_does_not_grow_with_the_variables(cluster):
             if any(type(s).__name__.endswith("GradientsStage") for s in plan.stages)
         )
         assert stages == [
-            ["ReceiveStage", "ApplyGradientsStage", "HandleStage", "SendStage"],
-            ["TakeGradientsStage", "CompiledStage", "HandleStage"],
+            ["ReceiveStage", "ApplyGradientsStage", "DequeueStage", "SendStage"],
+            ["TakeGradientsStage", "CompiledStage", "EnqueueManyStage"],
         ]
 
 
