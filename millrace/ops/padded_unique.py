@@ -7,6 +7,7 @@ table has such a row, and XLA's scatters drop what is past the end. Nobody build
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -27,9 +28,12 @@ _LEAST_LENGTH = 8
 _VARYING = 256
 
 
+@functools.cache
 def padding(dtype: Any) -> Any:
     """The index that stands for none."""
-    return np.asarray(np.iinfo(dtype).max, dtype)
+    none = np.asarray(np.iinfo(dtype).max, dtype)
+    none.flags.writeable = False
+    return none
 
 
 def _unique_shapes(c: ShapeContext) -> Any:

@@ -36,6 +36,7 @@ MIN_TABLE_BYTES = 1 << 20
 _MAX_LENGTHS = 8
 #: So many arrays' memory is known without asking.
 _MAX_KNOWN = 32
+_UNSIGNED = {np.dtype(np.int32): np.dtype(np.uint32), np.dtype(np.int64): np.dtype(np.uint64)}
 _STITCH = "_RoutedStitch"
 _PLAIN = ("_BagOfRows", "_SumBags", "_RouteIds", "_RouteRows")
 _TAKES = ("_MaskedTake", "_MaskedResourceTake", "Gather", "GatherV2", "ResourceGather")
@@ -137,7 +138,13 @@ class _RowStage:
             (places.get(edge), edge.node.attrs.get("value")) for edge in node.inputs[count:]
         ]
         self._slots: _Slots | None = None
-        self._memory = _Memory()
+        #: What the tables are unless somebody assigned one of another shape.
+        self._shape = tuple(self._tables[0].attrs["shape"].as_list())
+        width = math.prod(self._shape[1:])
+        self._memories = [
+            _Memory(width * np.dtype(table.attrs["dtype"].base_dtype.as_numpy_dtype).itemsize)
+            for table in self._tables
+        ]
 
     @property
     def name(self) -> str:
@@ -174,11 +181,11 @@ class TakeStage(_RowStage):
         (slot,) = self._slots_in(step.resources).tables
         with slot.lock:
             value = slot.value  # Held here: its memory must not go when a container is cleared.
-            if self.outputs and value is not None:
-                shape = value.shape
+            shape = self._shape
+            if self.outputs and value is not None and value.shape == shape:
                 count = _count_rows(indices, shape[0], self._padded)
                 if count is not None:
-                    table = self._memory.of(value, shape)
+                    table = self._memories[0].of(value, shape[0])
                     rows = np.empty((*indices.shape, *shape[1:]), value.dtype)
                     # Bounds are checked; with any other mode, NumPy makes a copy first.
                     own = _whole_rows(rows, indices.shape)[:count]
@@ -227,17 +234,12 @@ class UpdateStage(_RowStage):
     ) -> bool:
         """Updates the rows, or nothing; returns whether it could."""
         tables = [slot.value for slot in slots.tables]
-        if (
-            not all(isinstance(table, jax.Array) for table in tables)
-            or indices.ndim != 1
-            or len(slots.locked) < len(tables)
-        ):
-            return False
-        shape, length = tables[0].shape, len(indices)
-        if any(table.shape != shape for table in tables[1:]):
-            return False
+        shape, length = self._shape, len(indices)
+        for table in tables:
+            if not isinstance(table, jax.Array) or table.shape != shape:
+                return False
         all_rows = (length, *shape[1:])
-        if gradient not in ((), all_rows):
+        if gradient not in ((), all_rows) or indices.ndim != 1 or len(slots.locked) < len(tables):
             return False
         count = _count_rows(indices, shape[0], self._padded)
         if count is None:
@@ -248,14 +250,14 @@ class UpdateStage(_RowStage):
             if len(self._rows) >= _MAX_LENGTHS:
                 self._rows.clear()
             rows = [jax.device_put(np.zeros(all_rows, table.dtype)) for table in tables]
-        memory = self._memory
-        for table, part in zip(tables, rows, strict=True):
-            own = memory.of(part, all_rows)[:count]
-            memory.of(table, shape).take(places, out=own, mode="clip")
+        for memory, table, part in zip(self._memories, tables, rows, strict=True):
+            own = memory.of(part, length)[:count]
+            memory.of(table, shape[0]).take(places, out=own, mode="clip")
         tables, rows = self._program(tables, rows, given)
-        for slot, table, part in zip(slots.tables, tables, rows, strict=True):
-            new = memory.of(part, all_rows)[:count]
-            memory.of(table, shape)[places] = new
+        for slot, memory, table, part in zip(
+            slots.tables, self._memories, tables, rows, strict=True
+        ):
+            memory.of(table, shape[0])[places] = memory.of(part, length)[:count]
             slot.value = table
         self._rows[length] = rows
         return True
@@ -313,14 +315,16 @@ class StitchStage:
 
 def _count_rows(indices: Any, rows: int, padded: bool) -> int | None:
     """How many indices there are before padding; None if one of them names no row."""
-    if not indices.ndim:
+    unsigned = _UNSIGNED.get(indices.dtype)
+    if not indices.ndim or unsigned is None:
         return None
     count = len(indices)
     if padded:
         # Padding is the largest number of its type, and behind all others.
         count -= int(np.count_nonzero(indices == padding(indices.dtype)))
     named = indices[:count]
-    if named.size and (named.min() < 0 or named.max() >= rows):
+    # Negative numbers are the largest of all without a sign.
+    if named.size and np.maximum.reduce(named.view(unsigned), axis=None) >= rows:
         return None
     return count
 
@@ -340,23 +344,22 @@ def _whole_rows(array: Any, shape: tuple[int, ...]) -> Any:
 class _Memory:
     """The rows of arrays on this machine's processor, for whoever may write there."""
 
-    def __init__(self) -> None:
-        #: By address and size; what is kept of an array that is gone is not used before another
+    def __init__(self, row_bytes: int) -> None:
+        self._row = np.dtype((np.void, row_bytes))
+        #: By address and number; what is kept of an array that is gone is not used before another
         #: is there.
         self._known: dict[tuple[int, int], Any] = {}
 
-    def of(self, value: Any, shape: tuple[int, ...]) -> Any:
-        """The memory of an array of that shape, an element a row, once it has its value."""
+    def of(self, value: Any, count: int) -> Any:
+        """The memory of an array with so many rows, an element a row, once it has its value."""
         if isinstance(value, np.ndarray):
-            return _whole_rows(np.ascontiguousarray(value), shape[:1])
+            return _whole_rows(np.ascontiguousarray(value), (count,))
         value.block_until_ready()
-        place = value.unsafe_buffer_pointer(), shape[0]
+        place = value.unsafe_buffer_pointer(), count
         found = self._known.get(place)
-        if found is None or found.itemsize * shape[0] != value.nbytes:
+        if found is None:
             if len(self._known) >= _MAX_KNOWN:
                 self._known.clear()
-            block = (ctypes.c_char * value.nbytes).from_address(place[0])
-            found = self._known[place] = _whole_rows(
-                np.frombuffer(block, value.dtype).reshape(shape), shape[:1]
-            )
+            block: Any = (ctypes.c_char * (count * self._row.itemsize)).from_address(place[0])
+            found = self._known[place] = np.frombuffer(block, self._row)
         return found
