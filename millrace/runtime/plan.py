@@ -47,7 +47,7 @@ from millrace.passes.node import (
 from millrace.passes.pad_unique import pad_unique
 from millrace.passes.rendezvous import RECEIVES, SENDS
 from millrace.passes.transfer import RECEIVE, SEND
-from millrace.runtime import assign_stage, row_stage
+from millrace.runtime import assign_stage, count_stage, row_stage
 from millrace.runtime.accumulator_stage import (
     ApplyGradientsStage,
     HandleStage,
@@ -61,6 +61,7 @@ from millrace.runtime.compiled_stage import (
     VariableUse,
     random_key,
 )
+from millrace.runtime.count_stage import CountStage
 from millrace.runtime.function_stage import function_stage
 from millrace.runtime.interpreter import RegionStage
 from millrace.runtime.kernel_call import (
@@ -319,6 +320,8 @@ class Plan:
                 ]
                 if len(stage.nodes) == 1 and assign_stage.applies(first):
                     self.stages.append(AssignStage(first, wanted, f"stage_{i}"))
+                elif len(stage.nodes) == 1 and count_stage.applies(first, wanted):
+                    self.stages.append(CountStage(first, wanted, f"stage_{i}"))
                 else:
                     self.stages.append(CompiledStage(stage.nodes, wanted, f"stage_{i}", owned))
             elif first.definition in (REGION, WAITING_REGION):
@@ -445,7 +448,9 @@ def _is_quick(stage: Any) -> bool:
         stage, CompiledStage | SendStage | ReceiveStage | TakeStage | UpdateStage | StitchStage
     ):
         return True
-    if isinstance(stage, ApplyGradientsStage | TakeGradientsStage | AssignStage | PlainStage):
+    if isinstance(stage, ApplyGradientsStage | TakeGradientsStage | PlainStage):
+        return True
+    if isinstance(stage, AssignStage | CountStage):
         return True
     if isinstance(stage, HandleStage):
         return stage.blocking or _IN_MEMORY.search(stage.node.type) is not None
