@@ -53,6 +53,22 @@ def run_values(plan: Plan, step: Step, feeds: Sequence[Any]) -> list[Any]:
     return [values[slot] for slot in plan.result_slots]
 
 
+def run_without_waiting(plan: Plan, step: Step, feeds: Sequence[Any]) -> list[Any]:
+    """Runs a whole plan of which it is known that nothing has to wait, though it might.
+
+    Its exchange has all that it receives; the results stay where they are.
+    """
+    before = file_access.confine(step.session.file_access)
+    try:
+        values = plan.new_values()
+        for slot, value in zip(plan.argument_slots, feeds, strict=True):
+            values[slot] = value
+        _sweep(plan, step, values)
+    finally:
+        file_access.confine(before)
+    return [values[slot] for slot in plan.result_slots]
+
+
 def _sweep(plan: Plan, step: Step, values: list[Any]) -> None:
     for i, stage in enumerate(plan.stages):
         inputs = [values[slot] for slot in plan.stage_inputs[i]]
@@ -60,6 +76,8 @@ def _sweep(plan: Plan, step: Step, values: list[Any]) -> None:
             outputs = stage.run(inputs, step)
         else:
             outputs = _traced_run(stage, inputs, step)
+        if plan.flattens[i]:
+            outputs = flatten_outputs(stage.node, outputs)
         for slot, value in zip(plan.stage_outputs[i], outputs, strict=True):
             values[slot] = value
 

@@ -105,7 +105,9 @@ class ReceiveStage:
         self.nodes = [node]
         self.inputs: list[Edge] = []
         self.outputs = [Edge(node, i) for i in range(len(node.output_types))]
-        self._source, self._key = node.attrs["source"].decode(), node.attrs["key"]
+        self._source = node.attrs["source"].decode()
+        #: What tells the values apart from all others of a step.
+        self.key: int = node.attrs["key"]
 
     @property
     def name(self) -> str:
@@ -115,7 +117,7 @@ class ReceiveStage:
     def run(self, inputs: list[Any], step: Any) -> Any:
         """The values of the outputs, or a Deferred of them."""
         try:
-            return step.exchange.receive(self._source, self._key)
+            return step.exchange.receive(self._source, self.key)
         except Exception as error:
             raise op_error(self.node, error) from None
 

@@ -29,7 +29,7 @@ from millrace.runtime.mailbox import Mailbox
 from millrace.runtime.plan import Plan
 from millrace.runtime.resources import ResourceStore, VariableSlot
 from millrace.runtime.step import SessionState, Step
-from millrace.runtime.transfer_stage import SendStage
+from millrace.runtime.transfer_stage import ReceiveStage, SendStage
 from millrace.server.boards import Boards
 from millrace.server.guest import check_no_python
 from millrace.server.relay import Relay
@@ -40,6 +40,8 @@ from millrace.server.transfer_log import TransferLog
 _MAX_IDLE_SESSIONS = 1024
 #: Steps of TensorFlow's masters whose values are kept after this task's part is over.
 _MAX_KEPT_STEPS = 1024
+#: Is told the step, its results (where they are), or the error.
+OnDone = Callable[[Step | None, list[Any], errors.OpError | None], None]
 #: Sends a message to the task at an address.
 Post = Callable[[str, Message], None]
 #: Fetches what another task has for a step: address, step, key, what ends the wait.
@@ -107,8 +109,17 @@ class RegisteredGraph:
         )
         self.peers = {session.addresses[task] for task in tasks}
         self.plan = Plan(program, late_arguments=late)
+        #: The key of the one thing that it waits for, if there is just one.
+        self.only_receives = _only_receives(self.plan)
         #: Whether it ran before: the first run compiles, which takes long.
         self.has_run = False
+
+
+def _only_receives(plan: Plan) -> int | None:
+    waiting = [stage for stage in plan.stages if getattr(stage, "blocking", False)]
+    if len(waiting) != 1 or not isinstance(waiting[0], ReceiveStage) or plan.may_die:
+        return None
+    return waiting[0].key
 
 
 class _Exchange:
@@ -469,7 +480,7 @@ class Worker:
         number: int,
         master: str,
         request: RunRequest,
-        on_done: Callable[[Step | None, list[Any], errors.OpError | None], None],
+        on_done: OnDone,
     ) -> None:
         """Runs a part for the master of another task; returns at once or when it has to wait.
 
@@ -478,7 +489,7 @@ class Worker:
           number: The step.
           master: The address of the master's task.
           request: What it is run with.
-          on_done: Is told the step, the results (where they are), or the error.
+          on_done: Is told the end.
         """
         feeds = request.feeds
         try:
@@ -489,9 +500,16 @@ class Worker:
                     None,
                     f"{len(graph.plan.argument_slots)} values expected, got {len(feeds)}",
                 )
+            quick = graph.has_run and graph.plan.is_quick
             step = Step(graph.session.state, executor.run_values, trace=request.trace)
+            first = request.first
+            if quick and first is not None and graph.only_receives == first[0]:
+                self._relay.deliver(
+                    lambda: self._run_at_once(graph, number, step, request, on_done)
+                )
+                return
             self.begin(graph, number, step, master)
-            step.exchange.given = request.first
+            step.exchange.given = first
         except errors.OpError as error:
             on_done(None, [], error)
             return
@@ -512,7 +530,6 @@ class Worker:
             found = None if error is None else cause_of(error, step)
             on_done(step, results, self.end_part(number, found))
 
-        quick = graph.has_run and graph.plan.is_quick
         resume = self._relay.resume if quick else self.resume_elsewhere
 
         def start() -> None:
@@ -522,6 +539,32 @@ class Worker:
             self._relay.deliver(start)
         else:
             self._threads.submit(start)
+
+    def _run_at_once(
+        self,
+        graph: RegisteredGraph,
+        number: int,
+        step: Step,
+        request: RunRequest,
+        on_done: OnDone,
+    ) -> None:
+        """Runs a part that has all it needs: it need not be found by what it would wait for."""
+        exchange = step.exchange = _Exchange(self, graph, number, step.cancellation)
+        exchange.given = request.first
+        found: errors.OpError | None = None
+        results: list[Any] = []
+        try:
+            if self._stopped:
+                raise self._stopped_error()
+            results = executor.run_without_waiting(graph.plan, step, request.feeds)
+            step.wait_until_done()
+        except Exception as error:
+            found = cause_of(error, step)
+        if self._stopped:
+            found = self._stopped_error()
+        self.boards.refresh()
+        self.count(step)
+        on_done(step, results, found)
 
     def read(self, graph_number: int, key: int, channel: Channel) -> tuple[list[Any], bytes | None]:
         """Variables that another task's part of a step asks for, as they are now.
