@@ -7,12 +7,16 @@ complex128 are what they say.
 from __future__ import annotations
 
 import ctypes
+import functools
 import logging
 import os
 import sys
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import jaxlib
 from jax import lax
 from jax._src import xla_bridge
 from jaxlib import xla_client
@@ -24,7 +28,7 @@ jax.config.update("jax_cpu_enable_async_dispatch", False)  # type: ignore[no-unt
 # It tells of every kind of device that this machine lacks.
 logging.getLogger("jax._src.xla_bridge").setLevel(logging.WARNING)
 
-__all__ = ["JOINING_LOOPS", "JOINS_LOOPS", "jax", "jnp", "lax", "use_threads"]
+__all__ = ["JOINING_LOOPS", "JOINS_LOOPS", "compiled", "jax", "jnp", "lax", "use_threads"]
 
 #: mallopt's numbers for these settings (malloc.h), and how many bytes they are set to.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
@@ -53,7 +57,7 @@ _keep_freed_memory()
 
 #: The pass of XLA's CPU compiler that makes one loop of several which read the same arrays.
 _JOINING_PASS = "cpu_multi_output_fusion"
-#: For `jax.jit(compiler_options=...)`: lets the compiler do so, where `JOINS_LOOPS` says it can.
+#: For `compiled(options=...)`: lets the compiler do so, where `JOINS_LOOPS` says it can.
 JOINING_LOOPS = {"xla_disable_hlo_passes": ""}
 
 
@@ -85,6 +89,52 @@ def _allow_joined_loops() -> bool:
 
 #: Whether programs may ask for it.
 JOINS_LOOPS = _allow_joined_loops()
+
+
+#: What makes the compiler take half of its time, for programs that are as quick and give the same
+#: numbers: its older emitters of loops, and few parts, since each costs something of its own.
+_QUICKLY: dict[str, Any] = {
+    "xla_cpu_use_fusion_emitters": False,
+    "xla_cpu_parallel_codegen_split_count": max(1, (os.cpu_count() or 1) // 4),
+}
+#: Releases of jaxlib that are known to have these options.
+_KNOWN = ("0.9.", "0.10.")
+
+
+@functools.cache
+def _compiled_quickly() -> Mapping[str, Any]:
+    """Those of these options that this jaxlib knows and the user says nothing of."""
+    said = os.environ.get("XLA_FLAGS", "")
+    options = {name: value for name, value in _QUICKLY.items() if name not in said}
+    if jaxlib.__version__.startswith(_KNOWN):
+        return options
+    return {name: value for name, value in options.items() if _is_known(name, value)}
+
+
+def _is_known(name: str, value: Any) -> bool:
+    """Whether the compiler takes an option: it refuses those that it does not know."""
+    try:
+        jax.jit(lambda: 0, compiler_options={name: value}).lower().compile()
+    except jax.errors.JaxRuntimeError:
+        return False
+    return True
+
+
+def compiled(
+    function: Callable[..., Any],
+    *,
+    donate_argnums: tuple[int, ...] = (),
+    options: Mapping[str, Any] | None = None,
+) -> Any:
+    """`function` as a program, which is compiled at its first call.
+
+    Args:
+      function: What to trace.
+      donate_argnums: Arguments whose memory the results may take.
+      options: What else the compiler is told, beside how to take less time.
+    """
+    together = {**_compiled_quickly(), **(options or {})}
+    return jax.jit(function, donate_argnums=donate_argnums, compiler_options=together)
 
 
 def use_threads(count: int) -> bool:

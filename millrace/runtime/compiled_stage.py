@@ -15,7 +15,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from millrace.core.aligned import aligned
 from millrace.core.convert import is_filled
 from millrace.ops import one_pass, philox
 from millrace.ops.loop_lowering import NotCompilable
-from millrace.ops.xla import JOINING_LOOPS, jax, jnp
+from millrace.ops.xla import JOINING_LOOPS, compiled, jax, jnp
 from millrace.passes.function_body import (
     bodies_of,
     functions_of,
@@ -555,7 +555,9 @@ class CompiledStage:
 
         stage.__name__ = self.name
         options = JOINING_LOOPS if in_one_pass else None
-        return jax.jit(stage, donate_argnums=(0,), compiler_options=options)
+        return cast(
+            "Callable[..., _Outcome]", compiled(stage, donate_argnums=(0,), options=options)
+        )
 
     def _moves(self, values: dict[Node, Any], dynamic: list[Any]) -> list[tuple[int, int]]:
         """Variables whose new values are inputs as they came: no program need copy those."""
