@@ -54,6 +54,8 @@ class LateParts:
             if node.definition is not RECEIVE or node.attrs["source"].decode() != home:
                 continue
             early = busy - _after(node, program.nodes)
+            # What waits for others that wait for the message comes after it, too.
+            early = {late for late in early if node not in self._before(late)}
             if early <= {*told} and early.isdisjoint(self._before(self._sends[node.attrs["key"]])):
                 for send in reads:
                     send.attrs["on_request"] = True

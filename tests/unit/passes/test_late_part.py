@@ -129,3 +129,20 @@ def test_variables_that_another_ps_updates_with_do_not_keep_a_part_from_beginnin
     for task in (PS, PS1):
         assert parts[task].first_key == key_of_receive(parts[task], HOME)
     assert len(parts[PS].read_keys) == len(parts[PS1].read_keys) == 1
+
+
+def test_what_waits_for_an_answer_to_the_first_message_comes_after_it():
+    v, w = variable("v"), variable("w")
+    with tf.device(HOME):
+        asked = tf.random_uniform([])
+    with tf.device(PS):
+        answer = v * asked
+    with tf.device(HOME):
+        gradient = answer * 2.0
+    parts = cut(update(v, gradient), update(w, gradient))
+    first = next(
+        node.attrs["key"]
+        for node in parts[HOME].program.nodes
+        if node.definition is SEND and node.inputs[0].node.type == "RandomUniform"
+    )
+    assert parts[PS].first_key == first
