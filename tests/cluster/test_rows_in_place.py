@@ -211,11 +211,11 @@ def test_a_step_sends_each_row_once_each_way_and_little_else(make_cluster: Any) 
     # Of most steps: where one takes long, tasks ask each other whether they live; and what the
     # last message of a step counts may be seen in the next.
     messages, sent, calls = map(statistics.median, zip(*costs, strict=True))
-    # To each ps: what to run, indices, gradients; from each: rows, that it is done; and from one
+    # To each ps: indices with what to run, gradients; from each: rows, that it is done; and from one
     # to the other that its part of the table is updated, before the global step is.
-    assert messages <= 11
-    # The worker: parts and places, gradients. Each ps: rows of the table, another variable.
-    assert calls <= 6
+    assert messages <= 9
+    # The worker: gradients. Each ps: rows of the table; one of them: another variable.
+    assert calls <= 4
     assert sent < 1.2
 
 
