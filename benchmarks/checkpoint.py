@@ -2,7 +2,9 @@
 
 Millrace must reach half of the rate at which `dd` writes to the same disk in the same run, with and
 without waiting for the disk (fsync). TensorFlow never waits. Only ratios count: what a disk does
-depends on the machine and on what else it does.
+depends on the machine and on what else it does. `dd` is measured before and after the others in
+each round, and the goal is held against the faster of the two; all begin in the same state (see
+`settle`).
 
     checkpoint.py [--mebibytes 1024] [--rounds 3] [--folder FOLDER] [--tensorflow PYTHON]
 
@@ -34,8 +36,7 @@ HERE = pathlib.Path(__file__).parent
 RESULTS = HERE / "results" / "checkpoint.json"
 GOAL = 0.5
 PS_TASKS = 2
-#: Two ways in which `dd` writes; see `dd`.
-DDS = ("dd (removed)", "dd (kept)")
+DDS = ("dd before", "dd after")
 
 
 class Cluster:
@@ -98,22 +99,34 @@ class Cluster:
         self._log.close()
 
 
-def dd(
-    folder: pathlib.Path, mebibytes: int, fsync: bool, source: pathlib.Path, number: int, keep: bool
-) -> float:
-    """The seconds in which `dd` copies a file of random bytes, which is in memory.
+def settle(folder: pathlib.Path, mebibytes: int) -> None:
+    """Brings the machine to the state in which everyone is measured.
 
-    With `keep`, the file before it goes when the new one is there, as with a Saver: then the
-    system cannot use its memory again. Without, the file is removed at once.
+    Nothing waits for the disk, so that nobody writes while the files of the one before go out.
+    And as much memory as a file takes was in use a moment ago: a virtual machine gives memory that
+    is free back to its host, and taking it again can cost five times as much as writing to it.
+    Whoever came right after a file was removed would be spared that, and others would not.
     """
-    target = folder / f"dd-{number}"
+    os.sync()
+    used = folder / "settle"
+    block = os.urandom(1 << 20)
+    with used.open("wb", buffering=0) as file:
+        for _ in range(mebibytes):
+            file.write(block)
+    used.unlink()
+
+
+def dd(folder: pathlib.Path, mebibytes: int, fsync: bool, source: pathlib.Path) -> float:
+    """The seconds in which `dd` copies a file of random bytes, which is in memory."""
+    target = folder / "dd"
     command = ["dd", f"if={source}", f"of={target}", "bs=1M", f"count={mebibytes}"]
+    settle(folder, mebibytes)
     start = time.perf_counter()
     subprocess.run(
         [*command, *(["conv=fsync"] if fsync else [])], check=True, stderr=subprocess.DEVNULL
     )
     seconds = time.perf_counter() - start
-    (folder / f"dd-{number - 1}" if keep else target).unlink(missing_ok=True)
+    target.unlink()
     return seconds
 
 
@@ -131,22 +144,21 @@ def measure(
             for _ in range(mebibytes):
                 file.write(os.urandom(1 << 20))
         for number in range(rounds + 1):
-            taken = {
-                "dd (removed)": dd(folder, mebibytes, fsync, source, -1, keep=False),
-                "dd (kept)": dd(folder, mebibytes, fsync, source, number, keep=True),
-            }
+            taken = {DDS[0]: dd(folder, mebibytes, fsync, source)}
             for library, cluster in clusters.items():
                 own = folder / library
                 own.mkdir(exist_ok=True)
                 for action in ("save", "restore"):
+                    settle(folder, mebibytes)
                     taken[f"{library} {action}"] = cluster.ask(action, own, number)
+            taken[DDS[1]] = dd(folder, mebibytes, fsync, source)
             if number:
                 for name, seconds in taken.items():
                     found.setdefault(name, []).append(seconds)
     finally:
         source.unlink(missing_ok=True)
-        for left in folder.glob("dd-*"):
-            left.unlink()
+        for left in ("dd", "settle"):
+            (folder / left).unlink(missing_ok=True)
         for cluster in clusters.values():
             cluster.close()
         for library in clusters:
