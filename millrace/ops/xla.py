@@ -14,12 +14,32 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import jaxlib
-from jax import lax
-from jax._src import xla_bridge
-from jaxlib import xla_client
+
+from millrace.platform import deferred, installed
+
+#: Parts that JAX loads and asks nothing of until they are used: for programs on TPUs, for showing
+#: code in a browser. In releases where that was looked up.
+_LATER = (
+    (
+        "jaxlib.mosaic",
+        "jaxlib.mosaic.python",
+        "jaxlib.mosaic.python.mosaic_gpu",
+        "jaxlib.mosaic.python.tpu",
+        "pygments",
+        "pygments.formatters",
+        "pygments.lexers",
+    )
+    if jaxlib.__version__.startswith("0.10.")
+    else ()
+)
+
+with installed.quick_answers(), deferred.standing_in(*_LATER):
+    import jax
+    import jax.numpy as jnp
+    from jax import lax
+    from jax._src import xla_bridge
+    from jaxlib import xla_client
 
 jax.config.update("jax_enable_x64", True)  # type: ignore[no-untyped-call]
 # A program runs in the thread that calls it: handing it to another and back costs more than half of
@@ -146,7 +166,8 @@ def use_threads(count: int) -> bool:
         return False
     os.environ[_THREADS[0]] = str(count)
     try:
-        jax.devices()
+        with installed.quick_answers():
+            jax.devices()
     finally:
         del os.environ[_THREADS[0]]
     return True

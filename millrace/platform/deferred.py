@@ -1,14 +1,17 @@
 """What is loaded when it is first used, so that a task that never uses it starts sooner.
 
-`module` stands for somebody else's package that only a few programs need (a picture codec, say).
+`module` stands for somebody else's package that only a few programs need (a picture codec, say),
+`standing_in` for those that another package imports without need.
 `facade` gives our own package namespaces that appear when they are asked for (PEP 562). Neither
 is a way around the order of layers: who may import what is the same as without them.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib
-from collections.abc import Callable, Iterable
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from types import ModuleType
 from typing import Any
 
@@ -19,12 +22,49 @@ class DeferredModule(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # Who looks at every module, as doctest does, loads nothing.
             raise AttributeError(name)
-        return getattr(importlib.import_module(self.__name__), name)
+        _step_aside()
+        found = importlib.import_module(self.__name__)
+        try:
+            return getattr(found, name)
+        except AttributeError:  # a module of this package that nobody has imported by itself
+            with contextlib.suppress(ModuleNotFoundError):
+                return importlib.import_module(f"{self.__name__}.{name}")
+            raise
 
 
 def module(name: str) -> ModuleType:
     """The module `name`, to be imported at its first use."""
     return DeferredModule(name)
+
+
+@contextlib.contextmanager
+def standing_in(*names: str) -> Iterator[None]:
+    """While it lasts, who imports one of these modules gets one that loads at its first use.
+
+    Only for modules of which the importer asks nothing while it is loaded itself.
+    """
+    for name in names:
+        if name not in sys.modules:
+            sys.modules[name] = _standing[name] = DeferredModule(name)
+            package, _, last = name.rpartition(".")
+            if package in _standing:
+                setattr(_standing[package], last, _standing[name])
+    try:
+        yield
+    finally:
+        _step_aside()
+
+
+#: What stands in now for modules that are not loaded.
+_standing: dict[str, DeferredModule] = {}
+
+
+def _step_aside() -> None:
+    """Lets the modules themselves be imported, by whoever wants them."""
+    while _standing:
+        name, each = _standing.popitem()
+        if sys.modules.get(name) is each:
+            del sys.modules[name]
 
 
 def facade(

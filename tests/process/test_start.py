@@ -9,7 +9,7 @@ import sys
 #: Packages, ours and others', that only some programs use.
 NOT_NEEDED = """
     PIL cryptography fsspec absl unittest jax.extend jax.experimental.pallas scipy
-    tensorboard.summary tensorboard.program rich
+    tensorboard.summary tensorboard.program rich pygments jaxlib.mosaic
     millrace.cli millrace.contrib millrace.saved_model millrace.testing millrace.data.mnist
 """.split()
 

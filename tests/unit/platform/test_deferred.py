@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -39,6 +40,32 @@ def test_looking_at_a_deferred_module_does_not_load_it(unloaded: str) -> None:
 def test_a_deferred_module_has_no_names_that_the_module_lacks(unloaded: str) -> None:
     with pytest.raises(AttributeError, match="no_such_name"):
         _ = deferred.module(unloaded).no_such_name
+
+
+def test_who_imports_a_module_for_which_another_stands_in_loads_it_at_its_use(
+    unloaded: str,
+) -> None:
+    scope: dict[str, Any] = {}
+    with deferred.standing_in(unloaded):
+        exec(f"import {unloaded}", scope)
+    assert unloaded not in sys.modules
+    assert scope[unloaded].rgb_to_hsv(0, 0, 0) == (0.0, 0.0, 0)
+    assert sys.modules[unloaded] is not scope[unloaded]
+
+
+def test_whoever_asks_while_others_stand_in_gets_the_module_itself(unloaded: str) -> None:
+    scope: dict[str, Any] = {}
+    with deferred.standing_in(unloaded):
+        exec(f"from {unloaded} import rgb_to_hsv", scope)
+        assert sys.modules[unloaded].rgb_to_hsv is scope["rgb_to_hsv"]
+    assert unloaded in sys.modules
+
+
+def test_nothing_stands_in_for_a_module_that_is_there() -> None:
+    with deferred.standing_in("json", "json.decoder"):
+        import json.decoder
+
+        assert not isinstance(json, deferred.DeferredModule)
 
 
 def test_the_namespace_lists_what_it_has_not_loaded_yet() -> None:
