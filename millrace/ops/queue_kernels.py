@@ -409,15 +409,14 @@ def _enqueue_many(
     return find_for(node, handle, ctx, True).enqueue_many(ctx, components)
 
 
-def what_comes(node: Any, ctx: Any) -> Callable[[], str]:
-    """What the elements are that a node takes, for whoever waits long for one."""
-    if node.attrs.get(TOKEN):
-        return functools.partial(describe_round, ctx.resources)
-    return str
+def what_comes(node: Any, ctx: Any) -> str:
+    """What the elements come of that a node takes, for whoever waits long for one."""
+    return describe_round(ctx.resources) if node.attrs.get(TOKEN) else ""
 
 
 def _dequeue(handle: Any, *, component_types: Any, timeout_ms: int, ctx: Any, node: Any) -> Any:
-    return find_for(node, handle, ctx, False).dequeue(ctx, what_comes(node, ctx))
+    queue = find_for(node, handle, ctx, False)
+    return queue.dequeue(ctx, functools.partial(what_comes, node, ctx))
 
 
 def _dequeue_many(

@@ -31,7 +31,8 @@ class _Confinement(threading.local):
     access: FileAccess | None = None
 
 
-_current = _Confinement()
+#: Of each thread; see `confine`. For those who cannot afford a call.
+confinement = _Confinement()
 
 
 class FileAccess:
@@ -136,13 +137,13 @@ def _split_list(text: str) -> list[str]:
 
 def current() -> FileAccess | None:
     """What the step that this thread runs is confined to; None when it is not."""
-    return _current.access
+    return confinement.access
 
 
 def confine(access: FileAccess | None) -> FileAccess | None:
     """Confines what the thread does from now on; what it was confined to before."""
-    before = _current.access
-    _current.access = access
+    before = confinement.access
+    confinement.access = access
     return before
 
 

@@ -48,7 +48,10 @@ class Dequeue(Attempt):
     __slots__ = ("allow_small_batch", "missing", "taken")
 
     def __init__(self, count: int, allow_small_batch: bool = False) -> None:
-        super().__init__()
+        self.done = False
+        self.waiter = None
+        self._value = None
+        self.error = None
         self.missing = count
         self.allow_small_batch = allow_small_batch
         self.taken: list[Element] = []

@@ -78,7 +78,8 @@ class _Stage:
         self._sources = [*self.inputs, *variables]
         self.outputs = [Edge(node, i) for i in range(len(node.output_types))]
         self._handles = Handles([member.inputs[0].node for member in node.members])
-        self._found: tuple[list[Any], list[Accumulator]] | None = None
+        #: For a session, until containers are cleared.
+        self._found: tuple[Any, int, list[Accumulator]] | None = None
 
     @property
     def name(self) -> str:
@@ -99,17 +100,15 @@ class _Stage:
         Raises:
           OpError: There is none, or it is of another type than the gradients.
         """
-        handles = self._handles.get(step)
         found = self._found
-        if found is None or found[0] is not handles:
-            found = self._found = (
-                handles,
-                [
-                    _accumulator(member, handle, step)
-                    for member, handle in zip(self.members, handles, strict=True)
-                ],
-            )
-        return found[1]
+        if found is None or found[0] is not step.session or found[1] != step.resources.generation:
+            generation, handles = step.resources.generation, self._handles.get(step)
+            accumulators = [
+                _accumulator(member, handle, step)
+                for member, handle in zip(self.members, handles, strict=True)
+            ]
+            found = self._found = step.session, generation, accumulators
+        return found[2]
 
 
 def _accumulator(member: Node, handle: Any, step: Any) -> Accumulator:
@@ -143,7 +142,6 @@ class ApplyGradientsStage(_Stage):
     def run(self, inputs: list[Any], step: Any) -> list[Any]:
         """Applies; who waits for the gradients is told when all are there."""
         found = self.accumulators(step)
-        handles = self._handles.get(step)
         values = self.values(inputs, step)
         settled: list[Attempt] = []
         local_step, last_place = 0, -1
@@ -151,7 +149,8 @@ class ApplyGradientsStage(_Stage):
             for i, (member, contributor, places, is_last) in enumerate(self._parts):
                 try:
                     if len(places) != 2:  # sparse ones
-                        arguments = [handles[i], *(values[place] for place in places)]
+                        handle = self._handles.get(step)[i]
+                        arguments = [handle, *(values[place] for place in places)]
                         call_plainly(member, arguments, step)
                         continue
                     if places[0] != last_place:

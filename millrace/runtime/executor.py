@@ -118,11 +118,11 @@ class Execution:
         #: Stages that were dead; used only when the plan may die.
         self._dead: set[int] = set()
         self._remaining = len(plan.stages)
-        # Taken itself where nobody is told or waits: the condition's own methods cost more.
         self._lock = threading.RLock()
-        self._condition = threading.Condition(self._lock)
+        #: Tells a caller that stays; made when one does.
+        self._condition: threading.Condition | None = None
+        self._patience: Patience | None = None
         self._error: BaseException | None = None
-        self._patience = Patience("A step has waited")
 
     def provide(self, argument: int, value: Any) -> None:
         """Gives the value of an argument."""
@@ -142,15 +142,13 @@ class Execution:
 
     def advance(self) -> None:
         """Runs all stages that can run now."""
-        wanted = self.step.session.file_access
-        if wanted is file_access.current():
-            self._advance()
-            return
-        before = file_access.confine(wanted)
+        confinement = file_access.confinement
+        before = confinement.access
+        confinement.access = self.step.session.file_access
         try:
             self._advance()
         finally:
-            file_access.confine(before)
+            confinement.access = before
 
     def _advance(self) -> None:
         ready, arrived, step = self._ready, self._arrived, self.step
@@ -202,7 +200,8 @@ class Execution:
         with self._lock:
             self._arrived.append((i, deferred))
             if self._resume is None:
-                self._condition.notify_all()
+                if self._condition is not None:
+                    self._condition.notify_all()
                 if self.step.listener is not None:
                     self.step.listener.wake()
                 return
@@ -232,7 +231,7 @@ class Execution:
                 self._fail(error)
                 break
             with self._lock:
-                if self.finished:
+                if self._remaining == 0 or self.finished:
                     break
                 if not self._arrived:
                     self._driven = False
@@ -303,8 +302,10 @@ class Execution:
             self._wait_for_arrival()
 
     def _wait_for_arrival(self) -> None:
-        deadline = self.step.deadline
-        timeout = self._patience.seconds_left()
+        deadline, patience = self.step.deadline, self._patience
+        if patience is None:
+            patience = self._patience = Patience("A step has waited")
+        timeout = patience.seconds_left()
         if deadline is not None:
             timeout = min(timeout, max(0.0, deadline - time.monotonic()))
         share = allotments.current()
@@ -321,9 +322,9 @@ class Execution:
             if share is not None:
                 share.resume()
         if self._arrived:
-            self._patience.restart()
+            patience.restart()
             return
-        self._patience.tell(lambda: self.waits_for() + self.step.why())
+        patience.tell(lambda: self.waits_for() + self.step.why())
         if deadline is not None and time.monotonic() >= deadline and self._error is None:
             self._error = errors.DeadlineExceededError(
                 None, None, f"Timed out waiting for {self.waits_for()}"
@@ -331,7 +332,9 @@ class Execution:
             self.step.cancellation.cancel(self._error)
 
     def _wait_to_be_told(self, timeout: float) -> None:
-        with self._condition:
+        with self._lock:
+            if self._condition is None:
+                self._condition = threading.Condition(self._lock)
             if not self._arrived:
                 self._condition.wait(timeout)
 

@@ -6,6 +6,7 @@ of its components are compared, once for a session and not at every step.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from millrace.ops import queue_kernels
@@ -24,7 +25,8 @@ class _QueueStage(HandleStage):
 
     def __init__(self, node: Node) -> None:
         super().__init__(node, blocking=True)
-        self._found: tuple[list[Any], Queue] | None = None
+        #: For a session, until containers are cleared.
+        self._found: tuple[Any, int, Queue] | None = None
 
     def _queue(self, step: Any) -> Queue:
         """The queue.
@@ -32,11 +34,12 @@ class _QueueStage(HandleStage):
         Raises:
           OpError: There is none, or it is of other types.
         """
-        handles, found = self._handles.get(step), self._found
-        if found is None or found[0] is not handles:
-            queue = queue_kernels.find_for(self.node, handles[0], step, self._enqueues)
-            found = self._found = handles, queue
-        return found[1]
+        found = self._found
+        if found is None or found[0] is not step.session or found[1] != step.resources.generation:
+            generation, handle = step.resources.generation, self._handles.get(step)[0]
+            queue = queue_kernels.find_for(self.node, handle, step, self._enqueues)
+            found = self._found = step.session, generation, queue
+        return found[2]
 
 
 class DequeueStage(_QueueStage):
@@ -45,7 +48,8 @@ class DequeueStage(_QueueStage):
     def run(self, inputs: list[Any], step: Any) -> Any:
         """The element's components, or a Deferred of them."""
         try:
-            return self._queue(step).dequeue(step, queue_kernels.what_comes(self.node, step))
+            why = functools.partial(queue_kernels.what_comes, self.node, step)
+            return self._queue(step).dequeue(step, why)
         except Exception as error:
             raise op_error(self.node, error) from None
 
