@@ -80,38 +80,20 @@ class _Notes:
         self.moves = moves
 
 
-@jax.tree_util.register_pytree_node_class
-class _Outcome:
-    """What a program returns; JAX hands the notes back with the results that they belong to."""
+# JAX hands them back with the results that they belong to.
+jax.tree_util.register_pytree_node(_Notes, lambda notes: ((), notes), lambda notes, _: notes)
 
-    __slots__ = ("details", "notes", "oks", "outputs", "stores", "written")
 
-    def __init__(
-        self,
-        outputs: list[Any],
-        written: list[Any],
-        stores: Any,
-        oks: Any,
-        details: list[Any],
-        notes: _Notes,
-    ) -> None:
-        self.outputs = outputs
-        self.written = written
-        #: None, or for each of `written` whether it is to be stored.
-        self.stores = stores
-        self.oks = oks
-        self.details = details
-        self.notes = notes
+class _Outcome(NamedTuple):
+    """What a program returns."""
 
-    def tree_flatten(self) -> tuple[tuple[Any, ...], _Notes]:
-        """The parts that are arrays, and the notes."""
-        return (self.outputs, self.written, self.stores, self.oks, self.details), self.notes
-
-    @classmethod
-    def tree_unflatten(cls, notes: _Notes, parts: tuple[Any, ...]) -> _Outcome:
-        """The inverse of `tree_flatten`."""
-        outputs, written, stores, oks, details = parts
-        return cls(outputs, written, stores, oks, details, notes)
+    outputs: list[Any]
+    written: list[Any]
+    #: None, or for each of `written` whether it is to be stored.
+    stores: Any
+    oks: Any
+    details: list[Any]
+    notes: _Notes
 
 
 class VariableUse:
@@ -200,7 +182,7 @@ class _Slots(NamedTuple):
     kept: list[VariableSlot]
     donated: list[VariableSlot]
     written: list[VariableSlot]
-    locked: list[VariableSlot]
+    locked: list[threading.Lock]
 
 
 class CompiledStage:
@@ -267,6 +249,8 @@ class CompiledStage:
         #: Set when what another thread compiles ahead is there; None if none does.
         self._ahead: threading.Event | None = None
         self._slots: tuple[int, _Slots] | None = None
+        #: Whether it reads variables and writes none.
+        self._only_reads = bool(self._kept) and not self._written
         self._is_long = False
         #: Where the latest run has its variables; for a program that is being made.
         self._resources: ResourceStore | None = None
@@ -285,10 +269,12 @@ class CompiledStage:
             return []
         if self._copies is not None:
             return self._copied_values(step.resources)
-        key = tuple(
-            (value.shape, value.dtype.str, value.tobytes())
-            for value in (np.asarray(inputs[i]) for i in self._static)
-        )
+        key: Any = ()
+        if self._static:
+            key = tuple(
+                (value.shape, value.dtype.str, value.tobytes())
+                for value in (np.asarray(inputs[i]) for i in self._static)
+            )
         if self._is_interpreted or (
             self._traces >= MAX_TRACES and self._signature(key, inputs) not in self._compiled_for
         ):
@@ -315,31 +301,34 @@ class CompiledStage:
         self._resources = step.resources
         step.xla_calls += 1
         outcome: _Outcome | None = None
-        start = time.perf_counter()
-        views_only = self._is_long and not self._written
+        views: list[tuple[int, Any]] = []
+        # Only who reads without writing has a choice.
+        start = time.perf_counter() if self._only_reads else 0.0
+        views_only = self._is_long
         locked = () if views_only else slots.locked
-        for slot in locked:
-            slot.lock.acquire()
+        for lock in locked:
+            lock.acquire()
         try:
             if views_only:
                 kept = self._views(step.resources, slots.kept)
             else:
-                kept = self._values(slots.kept, self._kept)
-            donated = self._values(slots.donated, self._donated)
+                kept = [slot.value for slot in slots.kept]
+            donated = [slot.value for slot in slots.donated]
+            for value in kept:
+                if value is None:
+                    raise self._uninitialized(slots)
+            for value in donated:
+                if value is None:
+                    raise self._uninitialized(slots)
             outcome = program(donated, kept, dynamic, counters)
-            stores: Any = outcome.stores
-            # Waits for the program, but only where a check may forbid an assignment.
-            kept_back = () if stores is None else np.flatnonzero(~np.asarray(stores))
-            # A host view keeps later updates from reusing the variable's buffer.
-            views = [(place, np.asarray(kept[i])) for place, i in outcome.notes.aliases]
-            computed = slots.written
-            if outcome.notes.moves:
-                moves = dict(outcome.notes.moves)
-                for place, source in moves.items():
-                    slots.written[place].value = dynamic[source]
-                computed = [slot for i, slot in enumerate(computed) if i not in moves]
-            for i, (slot, value) in enumerate(zip(computed, outcome.written, strict=True)):
-                if i not in kept_back:
+            notes = outcome.notes
+            if notes.aliases:
+                # A host view keeps later updates from reusing the variable's buffer.
+                views = [(place, np.asarray(kept[i])) for place, i in notes.aliases]
+            if notes.moves or outcome.stores is not None:
+                self._store_some(outcome, slots.written, dynamic)
+            else:
+                for slot, value in zip(slots.written, outcome.written, strict=True):
                     slot.value = value
         except NotCompilable:
             self._is_interpreted = True
@@ -355,20 +344,44 @@ class CompiledStage:
                 raise
             raise found from None
         finally:
-            for slot in reversed(locked):
-                slot.lock.release()
-        self._is_long = time.perf_counter() - start > _LONG_SECONDS
+            for lock in reversed(locked):
+                lock.release()
+        if self._only_reads:
+            self._is_long = time.perf_counter() - start > _LONG_SECONDS
         if outcome is None:
             # The nodes turned out not to fit into one program, not into this one, or to need none.
             return self.run(inputs, step)
         outputs = outcome.outputs
         # One program's outputs become ready together: any of them tells.
-        step.last_output = next(iter(outcome.written or jax.tree.leaves(outputs)), None)
+        if outcome.written:
+            step.last_output = outcome.written[0]
+        else:
+            step.last_output = next(iter(jax.tree.leaves(outputs)), None)
         if outcome.oks is not None:
             _raise_failed_checks(np.asarray(outcome.oks), outcome.details, outcome.notes.checks)
         for place, view in views:
             outputs.insert(place, view)
         return outputs
+
+    def _store_some(
+        self, outcome: _Outcome, written: list[VariableSlot], dynamic: list[Any]
+    ) -> None:
+        """Stores what a program made, where inputs become variables or a check may forbid it."""
+        stores: Any = outcome.stores
+        # Waits for the program.
+        kept_back = () if stores is None else np.flatnonzero(~np.asarray(stores))
+        moves = dict(outcome.notes.moves)
+        for place, source in moves.items():
+            written[place].value = dynamic[source]
+        computed = [slot for i, slot in enumerate(written) if i not in moves]
+        for i, (slot, value) in enumerate(zip(computed, outcome.written, strict=True)):
+            if i not in kept_back:
+                slot.value = value
+
+    def _uninitialized(self, slots: _Slots) -> errors.FailedPreconditionError:
+        """The error for the first variable that has no value."""
+        held = zip(slots.kept + slots.donated, self._kept + self._donated, strict=True)
+        return next(uninitialized(variable) for slot, variable in held if slot.value is None)
 
     def _copied_values(self, resources: ResourceStore) -> list[Any]:
         """The outputs of a stage that computes nothing, without a call.
@@ -377,14 +390,14 @@ class CompiledStage:
         """
         assert self._copies is not None
         slots = self._variable_slots(resources)
-        for slot in slots.locked:
-            slot.lock.acquire()
+        for lock in slots.locked:
+            lock.acquire()
         try:
             values = self._values(slots.kept, self._kept)
             return [np.asarray(values[i]) for i in self._copies]
         finally:
-            for slot in reversed(slots.locked):
-                slot.lock.release()
+            for lock in reversed(slots.locked):
+                lock.release()
 
     def forms_ahead(self) -> tuple[list[Any], list[Any], list[Any]] | None:
         """What the program will be called with, if it waits for other tasks and all is known."""
@@ -420,8 +433,8 @@ class CompiledStage:
         """Stores and returns what is known without a program."""
         dynamic = [inputs[i] for i in self._dynamic]
         slots = self._variable_slots(step.resources)
-        for slot in slots.locked:
-            slot.lock.acquire()
+        for lock in slots.locked:
+            lock.acquire()
         try:
             kept = self._values(slots.kept, self._kept)
             outputs = [foregone.returned(result, dynamic, kept) for result in results.outputs]
@@ -431,8 +444,8 @@ class CompiledStage:
                 else:
                     slot.value = foregone.stored(result, dynamic, kept)
         finally:
-            for slot in reversed(slots.locked):
-                slot.lock.release()
+            for lock in reversed(slots.locked):
+                lock.release()
         return outputs
 
     def _is_owned(self, place: int) -> bool:
@@ -458,7 +471,7 @@ class CompiledStage:
             # Every stage takes locks in the order of their serials; two nodes may share one. What
             # is only read is locked too: another step must not give its buffer away between our
             # look and the call.
-            locked = [slot for _, slot in sorted({s.serial: s for s in kept + written}.items())]
+            locked = [s.lock for _, s in sorted({s.serial: s for s in kept + written}.items())]
             found = self._slots = (
                 resources.generation,
                 _Slots(kept, donated, written, locked),
@@ -579,8 +592,8 @@ class CompiledStage:
             keys = {n: random_key(n, counters[i]) for i, n in enumerate(self.random_nodes)}
         stored = StoredState(step.resources)
         with contextlib.ExitStack() as locks:
-            for slot in self._variable_slots(step.resources).locked:
-                locks.enter_context(slot.lock)
+            for lock in self._variable_slots(step.resources).locked:
+                locks.enter_context(lock)
             if self._writes.any:
                 state = guarded_writes.PendingState(stored)
                 services = Services(state, rng=keys.get)
