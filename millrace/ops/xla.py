@@ -113,8 +113,11 @@ JOINS_LOOPS = _allow_joined_loops()
 
 #: What makes the compiler take half of its time, for programs that are as quick and give the same
 #: numbers: its older emitters of loops, and few parts, since each costs something of its own.
+#: Programs that write in place get the newer emitters, though: the older ones do not see that what
+#: a loop reads and what it writes never overlap by halves, and go through it one by one.
+_EMITTERS = "xla_cpu_use_fusion_emitters"
 _QUICKLY: dict[str, Any] = {
-    "xla_cpu_use_fusion_emitters": False,
+    _EMITTERS: False,
     "xla_cpu_parallel_codegen_split_count": max(1, (os.cpu_count() or 1) // 4),
 }
 #: Releases of jaxlib that are known to have these options.
@@ -154,6 +157,8 @@ def compiled(
       options: What else the compiler is told, beside how to take less time.
     """
     together = {**_compiled_quickly(), **(options or {})}
+    if donate_argnums:
+        together.pop(_EMITTERS, None)
     return jax.jit(function, donate_argnums=donate_argnums, compiler_options=together)
 
 

@@ -568,8 +568,9 @@ class CompiledStage:
 
         stage.__name__ = self.name
         options = JOINING_LOOPS if in_one_pass else None
+        donated = (0,) if self._donated else ()
         return cast(
-            "Callable[..., _Outcome]", compiled(stage, donate_argnums=(0,), options=options)
+            "Callable[..., _Outcome]", compiled(stage, donate_argnums=donated, options=options)
         )
 
     def _moves(self, values: dict[Node, Any], dynamic: list[Any]) -> list[tuple[int, int]]:

@@ -41,3 +41,15 @@ def test_a_program_compiled_quickly_computes_and_takes_over_what_is_donated():
     before = xla.jnp.ones([3])
     assert add(before, 2.0).tolist() == [3.0, 3.0, 3.0]
     assert before.is_deleted()
+
+
+def test_programs_that_write_in_place_have_the_emitters_whose_loops_are_quicker(monkeypatch):
+    monkeypatch.setattr(xla, "_compiled_quickly", lambda: {xla._EMITTERS: False, "other": 1})
+    asked = []
+    monkeypatch.setattr(xla.jax, "jit", lambda function, **said: asked.append(said))
+    xla.compiled(abs)
+    xla.compiled(abs, donate_argnums=(0,))
+    assert [said["compiler_options"] for said in asked] == [
+        {xla._EMITTERS: False, "other": 1},
+        {"other": 1},
+    ]
