@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import http.client
 import json
 import shutil
@@ -24,6 +25,14 @@ from millrace.rpc.certificates import make_folder
 SECONDS = 60.0
 #: Debian's package: its manifest names all other classes that the server needs.
 ZOOKEEPER_CLASSES = "/usr/share/java/zookeeper.jar"
+#: With TLS it needs some that the manifest does not name.
+ZOOKEEPER_TLS_CLASSES = ":".join(
+    [
+        ZOOKEEPER_CLASSES,
+        *(f"/usr/share/java/netty-{part}.jar" for part in ("all", "codec", "handler")),
+        "/usr/share/java/netty-transport-native-unix-common.jar",
+    ]
+)
 
 
 def patiently(call: Callable[[], Any]) -> Any:
@@ -87,18 +96,21 @@ def installed(program: str, package: str) -> str:
     return path
 
 
-def zookeeper_server(folder: Path) -> RealServer:
+def zookeeper_server(
+    folder: Path, port_name: str = "clientPort", classes: str = ZOOKEEPER_CLASSES, **options: str
+) -> RealServer:
     java = installed("java", "zookeeper")
     held = HeldPorts(1, "127.0.0.1")
     configuration = folder / "zoo.cfg"
     configuration.write_text(
-        f"tickTime=500\ndataDir={folder}/data\nclientPort={held.ports[0]}\n"
-        "clientPortAddress=127.0.0.1\nadmin.enableServer=false\n"
+        f"tickTime=500\ndataDir={folder}/data\n{port_name}={held.ports[0]}\n"
+        f"{port_name}Address=127.0.0.1\nadmin.enableServer=false\n"
+        + "".join(f"{name}={value}\n" for name, value in options.items())
     )
     command = [
         *(java, "-Xmx64m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
         "-Dzookeeper.forceSync=no",  # nobody waits for a disk that is busy with other tests
-        *("-cp", ZOOKEEPER_CLASSES),
+        *("-cp", classes),
         *("org.apache.zookeeper.server.ZooKeeperServerMain", str(configuration)),
     ]
     return RealServer(command, held, folder / "zookeeper.log")
@@ -120,37 +132,86 @@ def etcd_server(folder: Path, scheme: str = "http", *options: str) -> RealServer
     return RealServer(command, held, folder / "etcd.log")
 
 
-class EtcdWithADoor:
+class Door:
+    """Keys for a server on this machine and its clients; and those of others.
+
+    Args:
+      service: As variables of the environment name it.
+      folder: Where to make them.
+    """
+
+    PASSWORD = "correct horse battery staple"
+
+    def __init__(self, service: str, folder: Path) -> None:
+        self._service = service
+        self._folder = folder
+        make_folder(folder / "keys", ["server", "client"], ["127.0.0.1"])
+        make_folder(folder / "others", ["client"], [])
+        (folder / "password").write_text(f"{self.PASSWORD}\n")
+        self._pair = {"CERTIFICATE": self.key("client.pem"), "KEY": self.key("client.key")}
+        self._user = {"USER": "trainer", "PASSWORD_FILE": str(folder / "password")}
+
+    def key(self, name: str, folder: str = "keys") -> str:
+        return str(self._folder / folder / name)
+
+    def shown(self) -> dict[str, str]:
+        """What this door asks for, besides TLS."""
+        raise NotImplementedError
+
+    def variables(self, **others: str | None) -> dict[str, str]:
+        """The environment of a task; what is None is left out."""
+        found: dict[str, str | None] = {"CA": self.key("authority.pem"), **self.shown(), **others}
+        return {f"MILLRACE_{self._service}_{name}": value for name, value in found.items() if value}
+
+
+class ZooKeeperWithADoor(Door):
+    """A ZooKeeper with TLS, which asks clients for certificates; and nodes may have users."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__("ZOOKEEPER", folder)
+        both = folder / "server-key-and-certificate.pem"
+        both.write_text(
+            Path(self.key("server.key")).read_text() + Path(self.key("server.pem")).read_text()
+        )
+        stores = {
+            "ssl.keyStore.location": str(both),
+            "ssl.keyStore.type": "PEM",
+            "ssl.trustStore.location": self.key("authority.pem"),
+            "ssl.trustStore.type": "PEM",
+        }
+        self.server = zookeeper_server(
+            folder,
+            "secureClientPort",
+            ZOOKEEPER_TLS_CLASSES,
+            serverCnxnFactory="org.apache.zookeeper.server.NettyServerCnxnFactory",
+            **stores,
+            **{"ssl.clientAuth": "need", "ssl.hostnameVerification": "false"},
+        )
+        self.address = self.server.address
+
+    def shown(self) -> dict[str, str]:
+        return {**self._pair, **self._user}
+
+    def start(self) -> None:
+        self.server.start()
+
+
+class EtcdWithADoor(Door):
     """An etcd with TLS, which asks clients for certificates or for a user.
 
     Its gateway takes no certificate with a name in it when there are users.
     """
 
-    PASSWORD = "correct horse battery staple"
-
     def __init__(self, folder: Path, has_users: bool) -> None:
-        self._folder = folder
+        super().__init__("ETCD", folder)
         self._has_users = has_users
-        make_folder(folder / "keys", ["server", "client"], ["127.0.0.1"])
-        make_folder(folder / "others", ["client"], [])
-        (folder / "password").write_text(f"{self.PASSWORD}\n")
         asks = ("--trusted-ca-file", self.key("authority.pem"), "--client-cert-auth")
         tls = ("--cert-file", self.key("server.pem"), "--key-file", self.key("server.key"))
         self.server = etcd_server(folder, "https", *tls, *(() if has_users else asks))
         self.address = self.server.address
 
-    def key(self, name: str, folder: str = "keys") -> str:
-        return str(self._folder / folder / name)
-
-    def variables(self, **others: str | None) -> dict[str, str]:
-        """The environment of a task; what is None is left out."""
-        found: dict[str, str | None] = {"CA": self.key("authority.pem")}
-        if self._has_users:
-            found |= {"USER": "trainer", "PASSWORD_FILE": str(self._folder / "password")}
-        else:
-            found |= {"CERTIFICATE": self.key("client.pem"), "KEY": self.key("client.key")}
-        found |= others
-        return {f"MILLRACE_ETCD_{name}": value for name, value in found.items() if value}
+    def shown(self) -> dict[str, str]:
+        return self._user if self._has_users else self._pair
 
     def start(self) -> None:
         self.server.start()
@@ -188,41 +249,43 @@ class EtcdWithADoor:
             time.sleep(0.05)
 
 
+@contextlib.contextmanager
+def running(server: RealServer | EtcdWithADoor | ZooKeeperWithADoor) -> Iterator[Any]:
+    """Starts a server, and kills it at the end."""
+    try:
+        server.start()
+        yield server
+    finally:
+        (server if isinstance(server, RealServer) else server.server).kill()
+
+
 @pytest.fixture(scope="session")
 def etcd_with_certificates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdWithADoor]:
-    made = EtcdWithADoor(tmp_path_factory.mktemp("etcds"), has_users=False)
-    try:
-        made.start()
+    with running(EtcdWithADoor(tmp_path_factory.mktemp("etcds"), has_users=False)) as made:
         yield made
-    finally:
-        made.server.kill()
 
 
 @pytest.fixture(scope="session")
 def etcd_with_users(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdWithADoor]:
-    made = EtcdWithADoor(tmp_path_factory.mktemp("etcds"), has_users=True)
-    try:
-        made.start()
+    with running(EtcdWithADoor(tmp_path_factory.mktemp("etcds"), has_users=True)) as made:
         yield made
-    finally:
-        made.server.kill()
+
+
+@pytest.fixture(scope="session")
+def zookeeper_with_a_door(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[ZooKeeperWithADoor]:
+    with running(ZooKeeperWithADoor(tmp_path_factory.mktemp("zookeepers"))) as made:
+        yield made
 
 
 @pytest.fixture(scope="session")
 def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer]:
-    server = zookeeper_server(tmp_path_factory.mktemp("zookeeper"))
-    try:
-        server.start()
+    with running(zookeeper_server(tmp_path_factory.mktemp("zookeeper"))) as server:
         yield server
-    finally:
-        server.kill()
 
 
 @pytest.fixture(scope="session")
 def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer]:
-    server = etcd_server(tmp_path_factory.mktemp("etcd"))
-    try:
-        server.start()
+    with running(etcd_server(tmp_path_factory.mktemp("etcd"))) as server:
         yield server
-    finally:
-        server.kill()

@@ -8,9 +8,9 @@ import pytest
 
 from millrace.core import errors
 from millrace.protocol.election import Record
+from millrace.training.election.access import Access
 from millrace.training.election.backends import open_register
 from millrace.training.election.etcd import EtcdRegister
-from millrace.training.election.etcd_access import EtcdAccess
 from millrace.training.election.register import Address
 from tests.contract.conftest import patiently
 
@@ -19,7 +19,7 @@ RECORD = Record("worker 0", 1, 0, 3.0)
 
 def opened(etcd: Any, path: str = "/jobs/chief", **others: Any) -> EtcdRegister:
     variables = etcd.variables(**others)
-    access = EtcdAccess.from_environment(True, [etcd.address], variables)
+    access = Access.from_environment("etcd", True, [etcd.address], variables)
     return EtcdRegister(etcd.address, path, access)
 
 
@@ -85,9 +85,9 @@ def test_without_a_certificate_or_with_another_authoritys_nobody_comes_in(
 
 def test_tls_on_one_side_only_is_told(etcd: Any, etcd_with_users: Any) -> None:
     with pytest.raises(errors.UnavailableError, match="etcds:// just where it has TLS"):
-        EtcdRegister(etcd_with_users.address, "/jobs/chief", EtcdAccess()).read()
+        EtcdRegister(etcd_with_users.address, "/jobs/chief", Access()).read()
     variables = etcd_with_users.variables()
-    access = EtcdAccess.from_environment(True, [etcd.address], variables)
+    access = Access.from_environment("etcd", True, [etcd.address], variables)
     with pytest.raises(errors.UnavailableError, match="etcds:// just where it has TLS"):
         EtcdRegister(etcd.address, "/jobs/chief", access).read()
 
@@ -95,22 +95,30 @@ def test_tls_on_one_side_only_is_told(etcd: Any, etcd_with_users: Any) -> None:
 # -- What the variables say ----------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("service", ["etcd", "zookeeper"])
 @pytest.mark.parametrize(
-    "variables, message",
+    "keys, message",
     [
-        ({"MILLRACE_ETCD_USER": "trainer"}, "a name and a password"),
-        ({"MILLRACE_ETCD_CERTIFICATE": "a.pem"}, "has two files"),
-        ({"MILLRACE_ETCD_CA": "/nowhere.pem"}, "cannot be used"),
-        ({"MILLRACE_ETCD_USER": "a", "MILLRACE_ETCD_PASSWORD_FILE": "/nowhere"}, "cannot be read"),
+        ({"USER": "trainer"}, "a name and a password"),
+        ({"CERTIFICATE": "a.pem"}, "has two files"),
+        ({"CA": "/nowhere.pem"}, "cannot be used"),
+        ({"USER": "a", "PASSWORD_FILE": "/nowhere"}, "cannot be read"),
     ],
 )
-def test_keys_that_are_not_whole_are_refused(variables: dict[str, str], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        EtcdAccess.from_environment(True, ["a:2379"], variables)
+def test_keys_that_are_not_whole_are_refused(
+    service: str, keys: dict[str, str], message: str
+) -> None:
+    variables = {f"MILLRACE_{service.upper()}_{name}": value for name, value in keys.items()}
+    with pytest.raises(ValueError, match=message) as info:
+        Access.from_environment(service, True, ["a:2379"], variables)
+    assert f"MILLRACE_{service.upper()}_" in str(info.value)
 
 
-def test_a_password_goes_to_another_machine_by_tls_only() -> None:
-    secret = {"MILLRACE_ETCD_USER": "a", "MILLRACE_ETCD_PASSWORD": "secret word"}
-    with pytest.raises(ValueError, match="not sent to another machine without TLS"):
-        EtcdAccess.from_environment(False, ["node1:2379"], secret)
-    assert "secret" not in repr(EtcdAccess.from_environment(False, ["localhost:2379"], secret))
+@pytest.mark.parametrize("service", ["etcd", "zookeeper"])
+def test_a_password_goes_to_another_machine_by_tls_only(service: str) -> None:
+    name = f"MILLRACE_{service.upper()}"
+    secret = {f"{name}_USER": "a", f"{name}_PASSWORD": "secret word"}
+    with pytest.raises(ValueError, match=f"without TLS: use {service}s://"):
+        Access.from_environment(service, False, ["node1:2379"], secret)
+    local = Access.from_environment(service, False, ["localhost:2379"], secret)
+    assert local.password and "secret" not in repr(local)

@@ -4,7 +4,8 @@
     backends.py    opens one of these:
     builtin.py     ... on a task of the cluster
     zookeeper.py   ... in ZooKeeper
-    etcd.py        ... in etcd, with the keys of etcd_access.py
+    etcd.py        ... in etcd
+    access.py      keys for the last two, if they have doors
     campaign.py    a thread that reads and renews the lease for one worker
     session.py     sessions and hooks that follow the outcome
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from millrace.training.election.access import Access
 from millrace.training.election.builtin import BuiltinRegister
 from millrace.training.election.etcd import EtcdRegister
-from millrace.training.election.etcd_access import EtcdAccess
 from millrace.training.election.register import Address, Register
 
 
@@ -19,14 +19,14 @@ def open_register(address: Address, master: str) -> Register:
       master: The session's target, whose cluster keeps a built-in lease.
 
     Raises:
-      ValueError: The keys to etcd cannot be used.
+      ValueError: The keys to etcd or ZooKeeper cannot be used.
       ImportError: The back end needs a package that is not installed; says which.
     """
     if address.scheme == "builtin":
         return BuiltinRegister(master, address.path)
-    if address.scheme in ("etcd", "etcds"):
-        hosts = address.hosts.split(",")
-        access = EtcdAccess.from_environment(address.scheme == "etcds", hosts)
+    service = address.scheme.removesuffix("s")
+    access = Access.from_environment(service, address.scheme != service, address.hosts.split(","))
+    if service == "etcd":
         return EtcdRegister(address.hosts, address.path, access)
     try:
         # By name: kazoo is installed only where it is used.
@@ -35,5 +35,5 @@ def open_register(address: Address, master: str) -> Register:
         raise ImportError(
             "An election in ZooKeeper needs the package kazoo: pip install 'millrace[zookeeper]'"
         ) from error
-    register: Register = back_end.ZooKeeperRegister(address.hosts, address.path)
+    register: Register = back_end.ZooKeeperRegister(address.hosts, address.path, access)
     return register

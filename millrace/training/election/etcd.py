@@ -15,12 +15,14 @@ from typing import Any
 
 from millrace.core import errors
 from millrace.protocol.election import Reading, Record
-from millrace.training.election import etcd_access
-from millrace.training.election.etcd_access import EtcdAccess
+from millrace.training.election.access import Access, is_about_keys, variable
 from millrace.training.election.register import CALL_SECONDS
 
 #: The revision of a key that does not exist.
 _NO_KEY = 0
+_CA, _CERTIFICATE, _USER, _PASSWORD_FILE = (
+    variable("etcd", name) for name in ("CA", "CERTIFICATE", "USER", "PASSWORD_FILE")
+)
 
 
 class EtcdRegister:
@@ -32,7 +34,7 @@ class EtcdRegister:
       access: The keys to its door.
     """
 
-    def __init__(self, hosts: str, path: str, access: EtcdAccess) -> None:
+    def __init__(self, hosts: str, path: str, access: Access) -> None:
         self._hosts = hosts.split(",")
         self._key = _text(path.encode())
         self._access = access
@@ -61,12 +63,12 @@ class EtcdRegister:
             try:
                 return self._ask(method, question)
             except (OSError, http.client.HTTPException, ValueError) as error:
-                if isinstance(error, ssl.SSLError) and _will_not_pass(error):
+                if isinstance(error, ssl.SSLError) and is_about_keys(error):
                     raise errors.UnauthenticatedError(
                         None,
                         None,
                         f"etcd at {self._hosts[0]} and this task do not accept each other's TLS "
-                        f"({error}): check {etcd_access.CA} and {etcd_access.CERTIFICATE}.",
+                        f"({error}): check {_CA} and {_CERTIFICATE}.",
                     ) from None
                 reason = error
             self._hosts.append(self._hosts.pop(0))
@@ -76,7 +78,7 @@ class EtcdRegister:
             f"etcd at {','.join(self._hosts)} cannot be reached ({type(reason).__name__}: "
             f"{reason}): check that it runs, that this is its port for clients, that the address "
             "begins with etcds:// just where it has TLS, and that "
-            f"{etcd_access.CERTIFICATE} is set if it asks for certificates.",
+            f"{_CERTIFICATE} is set if it asks for certificates.",
         )
 
     def _ask(self, method: str, question: dict[str, Any]) -> Any:
@@ -99,7 +101,7 @@ class EtcdRegister:
                 None,
                 None,
                 f"etcd at {self._hosts[0]} does not know user {self._access.user!r} with this "
-                f"password ({etcd_access.USER}, {etcd_access.PASSWORD_FILE}): {_message(content)}",
+                f"password ({_USER}, {_PASSWORD_FILE}): {_message(content)}",
             )
         self._token = str(self._checked(status, content)["token"])
 
@@ -144,9 +146,3 @@ def _text(content: bytes) -> str:
 
 def _message(content: bytes) -> str:
     return content[:200].decode(errors="replace").strip()
-
-
-def _will_not_pass(error: ssl.SSLError) -> bool:
-    """Whether an error of TLS is about who the sides are, not about the connection."""
-    reason = str(getattr(error, "reason", "") or "")
-    return isinstance(error, ssl.SSLCertVerificationError) or "CERT" in reason

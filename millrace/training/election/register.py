@@ -21,7 +21,7 @@ VARIABLE = "MILLRACE_ELECT"
 #: The name of the built-in lease.
 _BUILTIN_PATH = "/millrace/chief"
 #: What begins an address.
-SCHEMES = ("builtin", "zookeeper", "etcd", "etcds")
+SCHEMES = ("builtin", "zookeeper", "zookeepers", "etcd", "etcds")
 
 
 class Register(Protocol):
@@ -65,7 +65,8 @@ class Address(NamedTuple):
     def parse(cls, text: str) -> Address:
         """Reads ``builtin``, ``zookeeper://host:port/path`` or ``etcd://host:port/path``.
 
-        With ``etcds://`` etcd is spoken to by TLS. Any of them may end in ``?lease=SECONDS``.
+        ``zookeepers://`` and ``etcds://`` are the same by TLS. Any of them may end in
+        ``?lease=SECONDS``.
 
         Raises:
           ValueError: It is none of these.
@@ -87,9 +88,9 @@ class Address(NamedTuple):
             or not path
         ):
             raise ValueError(
-                f"Cannot hold an election at {text!r}: say builtin, zookeeper://host:port/path, "
-                "etcd://host:port/path or etcds://host:port/path (several hosts with commas, and a "
-                "path for each job), and "
+                f"Cannot hold an election at {text!r}: say builtin, zookeeper://host:port/path or "
+                "etcd://host:port/path (zookeepers:// or etcds:// with TLS; several hosts with "
+                "commas, and a path for each job), and "
                 f"after it, if you like, ?lease=SECONDS (more than 0, {LEASE_SECONDS:g} if unsaid)."
             )
         return cls(parts.scheme, parts.netloc, path, seconds)
