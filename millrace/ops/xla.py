@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import importlib
 import logging
 import os
 import sys
@@ -18,6 +19,7 @@ import jaxlib
 
 from millrace.platform import deferred, installed
 
+_IS_KNOWN_JAX = jaxlib.__version__.startswith("0.10.")
 #: Parts that JAX loads and asks nothing of until they are used: for programs on TPUs, for showing
 #: code in a browser. In releases where that was looked up.
 _LATER = (
@@ -30,7 +32,7 @@ _LATER = (
         "pygments.formatters",
         "pygments.lexers",
     )
-    if jaxlib.__version__.startswith("0.10.")
+    if _IS_KNOWN_JAX
     else ()
 )
 
@@ -49,6 +51,23 @@ jax.config.update("jax_cpu_enable_async_dispatch", False)  # type: ignore[no-unt
 logging.getLogger("jax._src.xla_bridge").setLevel(logging.WARNING)
 
 __all__ = ["JOINING_LOOPS", "JOINS_LOOPS", "compiled", "jax", "jnp", "lax", "use_threads"]
+
+
+def _spare_old_operations() -> None:
+    """Lets JAX say that its older dialect exists without loading the dialect's operations.
+
+    It says so whenever it lowers a program; hardly one has such an operation. Who asks for one
+    gets it.
+    """
+    if _IS_KNOWN_JAX and "jaxlib.mlir.dialects.mhlo" not in sys.modules:
+        library = importlib.import_module("jaxlib.mlir._mlir_libs._mlirHlo")
+        stand_in: Any = deferred.module("jaxlib.mlir.dialects.mhlo")
+        stand_in.register_mhlo_dialect = library.register_mhlo_dialect
+        dialects: Any = importlib.import_module("jax._src.lib.mlir.dialects")
+        dialects.mhlo = stand_in
+
+
+_spare_old_operations()
 
 #: mallopt's numbers for these settings (malloc.h), and how many bytes they are set to.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3

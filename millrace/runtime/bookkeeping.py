@@ -18,8 +18,8 @@ from millrace.passes.node import Edge, Node
 from millrace.runtime.kernel_call import Services, StoredState, run_nodes
 
 #: How often a stage is run so before it is compiled: a worker that waits for the chief looks about
-#: twenty times in the first seconds.
-RUNS = 32
+#: twenty times a second, and compiling takes as long as so many runs.
+RUNS = 200
 #: How many numbers come in at most.
 _MOST_NUMBERS = 4096
 
