@@ -211,7 +211,7 @@ def test_a_step_sends_each_row_once_each_way_and_little_else(make_cluster: Any) 
     # Of most steps: where one takes long, tasks ask each other whether they live; and what the
     # last message of a step counts may be seen in the next.
     messages, sent, calls = map(statistics.median, zip(*costs, strict=True))
-    # To each ps: indices with what to run, gradients; from each: rows, that it is done; and from one
+    # To each ps: indices with what to run, gradients; from each: rows, that it is done; from one
     # to the other that its part of the table is updated, before the global step is.
     assert messages <= 9
     # The worker: gradients. Each ps: rows of the table; one of them: another variable.
