@@ -17,7 +17,7 @@ BASE_PYTHON ?=
 # Millrace anew: a second each, hundreds of times.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test interop chaos check format docs bench clean
+.PHONY: help demo test interop chaos check format docs bench profile clean
 
 help:
 	@echo 'make demo    a cluster on this machine learns MNIST'
@@ -28,6 +28,7 @@ help:
 	@echo 'make format  let ruff rewrite the sources'
 	@echo 'make docs    write docs/api-coverage.md anew'
 	@echo 'make bench   time Millrace, TensorFlow and PyTorch by turns, in one process and on clusters'
+	@echo 'make profile tell where each microsecond of a step goes, for every workload of the benchmark'
 	@echo 'make clean   remove .venv and the caches'
 
 demo: $(STAMP)
@@ -76,6 +77,10 @@ bench: $(STAMP)
 	$(PYTHON) benchmarks/scaling.py || status=1; \
 	$(PYTHON) benchmarks/summary.py || status=1; \
 	exit $$status
+
+# On a machine with nothing else to do: benchmarks/results/profiles.md.
+profile: $(STAMP)
+	@$(PYTHON) benchmarks/step_profile.py --all
 
 clean:
 	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build *.egg-info

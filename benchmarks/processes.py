@@ -71,6 +71,11 @@ class Task:
                 self._reports.put(json.loads(line[1:]))
         self._reports.put(None)
 
+    @property
+    def has_news(self) -> bool:
+        """Whether `report` has something to give, or to raise, at once."""
+        return not self._reports.empty()
+
     def report(self) -> dict:
         """The next report of this task.
 

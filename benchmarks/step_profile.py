@@ -1,4 +1,4 @@
-"""Where each microsecond of a step goes, in every task, and the picture of one step.
+"""Where each microsecond of a step goes, in every task and for every workload.
 
 Starts a workload's cluster on Millrace, as `cluster.py` does, with worker 0 in this process, and
 traces some steps of it (RunMetadata). The time of each task from the beginning of `session.run` to
@@ -6,9 +6,15 @@ its end is divided into what the task did: an instant belongs to the stage that 
 counts only where nothing else runs, and what is in no stage is Python: session and master before
 the first stage, executor and messages between stages. A trace travels to the client when the step
 is over, which takes longer than the step's own answer: so the end is that of steps without a trace.
-With `perf` on the machine, a second table has the CPU time of the tasks by library.
+Beside the CPU time of the tasks stands that of the same training in one process, one session and
+no messages: gradient and update, of a synchronous round a gradient for each worker. With `perf` on
+the machine, a second table has the CPU time of the tasks by library.
 
     python benchmarks/step_profile.py --workload mlp_async_1_1 [--steps 200] [--picture FILE.svg]
+    python benchmarks/step_profile.py --all
+
+The first prints the tables of one workload, stage by stage. The second writes those of all, by
+kinds of stages, to `results/profiles.md`.
 """
 
 from __future__ import annotations
@@ -16,10 +22,11 @@ from __future__ import annotations
 import argparse
 import collections
 import contextlib
-import itertools
+import datetime
 import json
 import os
 import pathlib
+import platform
 import re
 import shutil
 import signal
@@ -29,15 +36,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
-from cluster_workloads import WORKLOADS, open_replica
-from processes import Task, environment_of, free_ports
-from svg import COLORS, FAINT, INK, Drawing, nice_steps
+from cluster_workloads import WORKLOADS, Workload, open_replica
+from processes import HERE, Task, environment_of, free_ports
+from step_picture import draw
+from step_trace import GROUPS, TracedStep, by_kind, read_trace, shares
 
-PYTHON = "Python"
-#: What is painted how; the order is that of the legend.
-KINDS = {"XLA": COLORS[0], "send": COLORS[1], "host op": COLORS[2], "wait": "#e9edf3"}
+RESULTS = HERE / "results" / "profiles.md"
+OWN = "/job:worker/task:0"
 #: Which library's time is which part of the system, by the beginning of the file's name.
 LIBRARIES = (
     ("Python", ("python", "libpython")),
@@ -48,78 +55,12 @@ LIBRARIES = (
     ("numpy", ("_multiarray", "numpy")),
 )
 
-
-#: Of looking at the tasks with perf; it needs a moment to begin.
+#: Of looking at the tasks with perf, from when it looks.
 PERF_SECONDS = 4.0
-
-
-class Stage(NamedTuple):
-    """What a task did for a while; times in microseconds from the beginning of the step."""
-
-    task: str
-    name: str
-    kind: str
-    start: float
-    end: float
-
-
-class TracedStep(NamedTuple):
-    """One step: how many microseconds it took, and its stages."""
-
-    micros: float
-    stages: list[Stage]
-
-
-def read_trace(metadata: Any, began: int, plain: float) -> TracedStep:
-    """The stages of a RunMetadata, of a step that began so many nanoseconds after the epoch."""
-    stages = []
-    for device in metadata.step_stats.dev_stats:
-        task = device.device.partition("/device:")[0].replace("/replica:0", "")
-        for node in device.node_stats:
-            if not node.op_end_rel_nanos:
-                continue  # fused into an XLA program
-            kind, name = "host op", node.node_name
-            ops = len(node.timeline_label.rpartition(" of ")[2].split())
-            if " = XLA() of " in node.timeline_label:
-                name = f"{name}: reads variables"  # nothing to compute
-            elif " = XLA(" in node.timeline_label:
-                kind, name = "XLA", f"{name}: XLA program of {ops} ops"
-            elif "_ReceiveTensors(" in node.timeline_label:
-                kind = "wait"
-            elif "_SendTensors(" in node.timeline_label:
-                kind = "send"
-            else:
-                name = re.sub(r"^(.*?) = (\w+)\(.*", r"\1: \2", node.timeline_label)
-            start = (node.all_start_nanos - began) / 1000
-            stages.append(Stage(task, name, kind, start, start + node.op_end_rel_nanos / 1000))
-    last = max(stage.end for stage in stages)
-    return TracedStep(max(plain, last), sorted(stages, key=lambda stage: stage.start))
-
-
-def shares(step: TracedStep, task: str) -> dict[str, float]:
-    """The microseconds of a step by what a task did."""
-    own = [stage for stage in step.stages if stage.task == task]
-    first, last = min(s.start for s in own), max(s.end for s in own)
-    edges = sorted({0.0, step.micros, *(s.start for s in own), *(s.end for s in own)})
-    found: dict[str, float] = collections.defaultdict(float)
-    for left, right in itertools.pairwise(edges):
-        if right <= 0 or left >= step.micros:
-            continue
-        middle = (left + right) / 2
-        active = [s for s in own if s.start <= middle < s.end]
-        busy = [s for s in active if s.kind != "wait"]
-        if busy:
-            name = max(busy, key=lambda s: s.start).name
-        elif active:
-            name = f"{max(active, key=lambda s: s.start).name}: waits"
-        elif middle < first:
-            name = f"{PYTHON} before its first stage, and idle"
-        elif middle > last:
-            name = f"{PYTHON} after its last stage, and idle"
-        else:
-            name = f"{PYTHON} between stages"
-        found[name] += min(right, step.micros) - max(left, 0.0)
-    return found
+#: What perf may take until then; it reads what the process has mapped.
+PERF_PATIENCE = 20.0
+#: However slow the steps are, a part of the measurement takes no longer, and has so many steps.
+PART_SECONDS, LEAST_STEPS = 10.0, 20
 
 
 @contextlib.contextmanager
@@ -149,18 +90,77 @@ def cluster_of(name: str) -> Iterator[tuple[Callable[..., Any], dict[str, Task]]
         yield once, others
 
 
+def cpu_seconds(process: int) -> float:
+    """The CPU time that the threads of a process have taken so far."""
+    nanoseconds = 0
+    for thread in pathlib.Path(f"/proc/{process}/task").iterdir():
+        with contextlib.suppress(OSError):  # It has ended.
+            nanoseconds += int((thread / "schedstat").read_text().split()[0])
+    return nanoseconds / 1e9
+
+
+def repeat(count: int, work: Callable[[], Any]) -> int:
+    """Does something so many times, or as long as a part of the measurement may take."""
+    ended = time.monotonic() + PART_SECONDS
+    for done in range(count):
+        if done >= LEAST_STEPS and time.monotonic() > ended:
+            return done
+        work()
+    return count
+
+
 def trace(once: Callable[..., Any], count: int, plain: float) -> list[TracedStep]:
     """Some steps with a trace; `plain` is how many microseconds one takes without."""
     import millrace as tf
 
     options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
-    found = []
-    for _ in range(count):
+    found: list[TracedStep] = []
+
+    def traced() -> None:
         metadata = tf.RunMetadata()
         began = time.time_ns()
         once(options=options, run_metadata=metadata)
         found.append(read_trace(metadata, began, plain))
+
+    repeat(count, traced)
     return found
+
+
+def alone(workload: Workload, count: int) -> float:
+    """Microseconds of CPU time that the training of a global step takes in one process.
+
+    The gradients of each worker that takes part in the step, and one update.
+    """
+    import millrace as tf
+
+    with tf.Graph().as_default(), tf.Session() as session:
+        loss, feeds = workload.model(tf)
+        optimizer = workload.optimizer(tf)
+        gradients = optimizer.compute_gradients(loss)
+        update = optimizer.apply_gradients(gradients, tf.train.get_or_create_global_step())
+        session.run(tf.global_variables_initializer())
+
+        def micros(fetches: Any) -> float:
+            times: list[float] = []
+
+            def once() -> None:
+                feed = next(feeds)
+                began = time.process_time()
+                session.run(fetches, feed)
+                times.append((time.process_time() - began) * 1e6)
+
+            for _ in range(5):
+                once()
+            times.clear()
+            repeat(count, once)
+            return statistics.median(times)
+
+        found = micros([update, loss])
+        if workload.synchronous:
+            # One number of each, since XLA leaves out what nobody looks at.
+            only = [tf.reduce_max(gradient) for gradient, _ in gradients]
+            found += (workload.workers - 1) * micros(only)
+        return found
 
 
 def cpu_by_library(processes: dict[str, int], work: Callable[[], Any]) -> dict[str, dict]:
@@ -180,6 +180,9 @@ def cpu_by_library(processes: dict[str, int], work: Callable[[], Any]) -> dict[s
             for file, process in zip(files, processes.values(), strict=True)
         ]
         try:
+            ended = time.monotonic() + PERF_PATIENCE
+            while time.monotonic() < ended and not all(map(has_begun, files)):
+                work()
             ended = time.monotonic() + PERF_SECONDS
             while time.monotonic() < ended:
                 work()
@@ -204,6 +207,11 @@ def cpu_by_library(processes: dict[str, int], work: Callable[[], Any]) -> dict[s
     return found
 
 
+def has_begun(file: str) -> bool:
+    """Whether perf has written something to its file."""
+    return os.path.exists(file) and os.path.getsize(file) > 0
+
+
 def part_of(library: str) -> str:
     """Which part of the system a file's time is."""
     for part, beginnings in LIBRARIES:
@@ -212,129 +220,160 @@ def part_of(library: str) -> str:
     return "other"
 
 
-# -- The picture -------------------------------------------------------------------------------
+def profile(name: str, count: int, picture: pathlib.Path | None) -> dict[str, Any]:
+    """All figures of a workload; `tables` and `kinds` are by task."""
+    workload = WORKLOADS[name]
+    with cluster_of(name) as (once, others):
+        workers = [task for task in others.values() if "worker" in task.process.args]
+        while not all(worker.has_news for worker in workers):
+            once()  # Who is synchronous needs us to get warm.
+        for worker in workers:
+            worker.report()
+            worker.go()
+        for _ in range(LEAST_STEPS):
+            once()
+        processes = {OWN: os.getpid()} | {n: t.process.pid for n, t in others.items()}
+        times: list[float] = []
+        numbers: list[int] = []
+
+        def timed() -> None:
+            began = time.perf_counter()
+            numbers.append(once()[0])
+            times.append((time.perf_counter() - began) * 1e6)
+
+        timed()
+        before = {task: cpu_seconds(process) for task, process in processes.items()}
+        began, times = time.perf_counter(), []
+        repeat(count, timed)
+        took, made = time.perf_counter() - began, numbers[-1] - numbers[0]
+        cpu = {t: (cpu_seconds(p) - before[t]) * 1e6 / made for t, p in processes.items()}
+        plain = statistics.median(times)
+        steps = trace(once, count, plain)
+        looked_at = {n: p for n, p in processes.items() if n == OWN or "/job:ps" in n}
+        libraries = cpu_by_library(looked_at, once)
+    # Those in the middle, by the last stage's end: where the step was as usual, the rest is too.
+    steps.sort(key=lambda step: max(stage.end for stage in step.stages))
+    middle = steps[len(steps) // 4 : max(len(steps) * 3 // 4, len(steps) // 4 + 1)]
+    if picture:
+        draw(middle[len(middle) // 2], f"One step: {workload.title}", picture)
+    tasks = sorted({stage.task for step in middle for stage in step.stages}, reverse=True)
+    return {
+        "title": workload.title,
+        "rate": made / took,
+        "micros": plain,
+        "cpu": cpu,
+        "alone": alone(workload, count),
+        "stages": {task: means(task, middle) for task in tasks},
+        "kinds": {task: means(task, middle, by_kind) for task in tasks},
+        "libraries": libraries,
+    }
 
 
-def draw(step: TracedStep, title: str, path: pathlib.Path) -> None:
-    """One step: a lane for each task, time to the right, messages between the lanes."""
-    tasks = sorted({stage.task for stage in step.stages}, reverse=True)
-    left, right, top, lane = 130.0, 940.0, 70.0, 110.0
-    drawing = Drawing(960, int(top + lane * len(tasks) + 60), title)
-    drawing.text(20, 28, title, bold=True, size=15)
-    marks = nice_steps(step.micros, 6)
+def means(task: str, steps: list[TracedStep], *label: Any) -> dict[str, float]:
+    """What a task did in a step, in the order of time; means, so that their sum is the step."""
+    own = [step for step in steps if any(stage.task == task for stage in step.stages)]
+    found: dict[str, float] = collections.defaultdict(float)
+    for step in own:
+        for name, micros in shares(step, task, *label).items():
+            found[name] += micros / len(own)
+    return found
 
-    def x_of(micros: float) -> float:
-        return left + (right - left) * micros / marks[-1]
 
-    bottom = top + lane * len(tasks) - 20
-    for mark in marks:
-        drawing.line([(x_of(mark), top - 10), (x_of(mark), bottom)], FAINT)
-        drawing.text(x_of(mark), bottom + 18, f"{mark:g}", anchor="middle", size=12)
-    drawing.text(right, bottom + 36, "microseconds", anchor="end", size=12)
-    rows = {task: top + 20 + lane * i for i, task in enumerate(tasks)}
-    height = 44.0
-    for task, y in rows.items():
-        drawing.text(20, y + 27, task.removeprefix("/job:").replace("/task:", " "), bold=True)
-        for stage in sorted(step.stages, key=lambda s: s.kind != "wait"):
-            if stage.task != task:
-                continue
-            wait = stage.kind == "wait"
-            at, tall = (y + 12, height - 24) if wait else (y, height)
-            width = max(1.0, x_of(stage.end) - x_of(stage.start))
-            micros = stage.end - stage.start
-            about = f"{stage.name}: {micros:.0f} µs"
-            drawing.box(x_of(stage.start), at, width, tall, KINDS[stage.kind], about)
-            if not wait and width > 44:
-                middle = x_of(stage.start) + width / 2
-                drawing.text(middle, y + 20, stage.kind, anchor="middle", size=11, color="#ffffff")
-                drawing.text(
-                    middle, y + 34, f"{micros:.0f}", anchor="middle", size=11, color="#ffffff"
-                )
-    ends = {s.name: s for s in step.stages if s.kind == "wait"}
-    for stage in step.stages:
-        there = ends.get(stage.name.replace("send", "receive"))
-        if stage.kind != "send" or there is None or there.task == stage.task:
-            continue
-        down = rows[there.task] > rows[stage.task]
-        start = (x_of(stage.end), rows[stage.task] + (height if down else 0))
-        end = (x_of(there.end), rows[there.task] + (0 if down else height))
-        drawing.line([start, end], INK, 1.5)
-        drawing.dot(*end, INK, f"{stage.name} has arrived")
-    worker = rows["/job:worker/task:0"]
-    drawing.line([(x_of(0), worker - 6), (x_of(step.micros), worker - 6)], INK, 2)
-    drawing.text(x_of(0), worker - 12, f"session.run: {step.micros:.0f} µs", size=12)
-    for i, (kind, color) in enumerate(KINDS.items()):
-        drawing.box(left + 130 * i, bottom + 30, 14, 14, color)
-        drawing.text(left + 130 * i + 20, bottom + 42, kind)
-    drawing.save(path)
+# -- Tables ------------------------------------------------------------------------------------
+
+
+def table(heads: list[str], rows: list[list[str]]) -> str:
+    """A table as documents have it."""
+    lines = (heads, ["---", *("---:" for _ in heads[1:])], *rows)
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines) + "\n"
+
+
+def short(task: str) -> str:
+    """``worker 0``."""
+    return task.removeprefix("/job:").replace("/task:", " ")
+
+
+def describe(found: dict[str, Any]) -> str:
+    """What a step takes, and its CPU time."""
+    cpu = found["cpu"]
+    spent = ", ".join(f"{short(task)} {micros:,.0f}" for task, micros in cpu.items())
+    return (
+        f"A step of worker 0 takes {found['micros']:,.0f} µs; {found['rate']:,.0f} global steps a "
+        f"second. CPU time of a global step: {spent}; all {sum(cpu.values()):,.0f} µs. The same "
+        f"training in one process: {found['alone']:,.0f} µs.\n"
+    )
+
+
+def library_table(found: dict[str, Any]) -> str:
+    """CPU time by library; nothing where there was no perf."""
+    libraries = found["libraries"]
+    if not libraries:
+        return ""
+    names = [part for part, _ in LIBRARIES] + ["other"]
+    rows = [[name, *(f"{p.get(name, 0):.0f}" for p in libraries.values())] for name in names]
+    return "\n" + table(["CPU time by library, %", *map(short, libraries)], rows)
+
+
+def by_stages(found: dict[str, Any]) -> str:
+    """The tables of one workload, a line for each stage of a task."""
+    text = f"{found['title']}. {describe(found)}"
+    for task, parts in found["stages"].items():
+        rows = [[name, f"{micros:,.0f}"] for name, micros in parts.items() if micros >= 0.5]
+        rows.append(["`session.run`", f"{sum(parts.values()):,.0f}"])
+        text += "\n" + table(["in a step, µs", task], rows)
+    return text + library_table(found)
+
+
+def by_kinds(name: str, found: dict[str, Any]) -> str:
+    """The tables of one workload, a line for each kind of stage and a column for each task."""
+    tasks = found["kinds"]
+    rows = []
+    for group in GROUPS:
+        cells = [parts.get(group, 0.0) for parts in tasks.values()]
+        if any(micros >= 0.5 for micros in cells):
+            rows.append([group, *(f"{micros:,.0f}" if micros else "" for micros in cells)])
+    rows.append(["`session.run`", *(f"{sum(parts.values()):,.0f}" for parts in tasks.values())])
+    heading = f"## {found['title']} (`{name}`)\n\n{describe(found)}\n"
+    return heading + table(["in a step, µs", *map(short, tasks)], rows) + library_table(found)
+
+
+def write_all(count: int) -> None:
+    """Profiles every workload, each in a process of its own, and writes the document."""
+    machine = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    texts = [
+        "# Where each microsecond of a step goes\n\n"
+        "Written by `python benchmarks/step_profile.py --all`, whose first lines say how it is "
+        f"measured. {datetime.date.today().isoformat()}; {machine}; load before it began "
+        f"{os.getloadavg()[0]:.1f}.\n"
+    ]
+    for name in WORKLOADS:
+        print(f"{WORKLOADS[name].title} ...", flush=True)
+        command = [sys.executable, __file__, "--workload", name, "--steps", str(count), "--json"]
+        done = subprocess.run(
+            command, capture_output=True, text=True, env=environment_of("millrace")
+        )
+        if done.returncode:
+            raise SystemExit(f"{name} failed:\n{done.stderr[-3000:]}")
+        texts.append(by_kinds(name, json.loads(done.stdout.strip().splitlines()[-1])))
+        RESULTS.parent.mkdir(exist_ok=True)
+        RESULTS.write_text("\n".join(texts))
+    print(f"Written to {RESULTS.relative_to(HERE.parent)}")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--workload", choices=WORKLOADS, default="mlp_async_1_1")
+    parser.add_argument("--all", action="store_true", help=f"every workload, to {RESULTS.name}")
     parser.add_argument("--steps", type=int, default=200, help="to trace (default 200)")
     parser.add_argument("--picture", type=pathlib.Path, help="draw the middle step to this file")
+    parser.add_argument("--json", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    with cluster_of(options.workload) as (once, others):
-        for task in others.values():
-            if "worker" in task.process.args:
-                task.go()
-        for _ in range(20):
-            once()
-
-        cpu = {name: -task.cpu_seconds() for name, task in others.items()}
-        own, times = -time.process_time(), []
-        for _ in range(options.steps):
-            began = time.perf_counter()
-            once()
-            times.append((time.perf_counter() - began) * 1e6)
-        plain = statistics.median(times)
-        own = (own + time.process_time()) / options.steps
-        for name, task in others.items():
-            cpu[name] = (cpu[name] + task.cpu_seconds()) / options.steps
-        steps = trace(once, options.steps, plain)
-        processes = {"/job:worker/task:0": os.getpid()}
-        processes |= {name: t.process.pid for name, t in others.items() if "/job:ps" in name}
-        libraries = cpu_by_library(processes, once)
-    title = WORKLOADS[options.workload].title
-    print(f"{title}: a step of worker 0 takes {plain:,.0f} µs. CPU time meanwhile, in µs:")
-    print(", ".join(f"{name} {t * 1e6:,.0f}" for name, t in {"worker 0": own, **cpu}.items()))
-    # By the last stage's end: where the step was as usual, the time after it is too.
-    middle = sorted(steps, key=lambda step: max(s.end for s in step.stages))[len(steps) // 2]
-    for task in sorted({stage.task for stage in middle.stages}, reverse=True):
-        print_table(["in a step (medians), µs", task], rows_of(task, steps))
-    if libraries:
-        names = [part for part, _ in LIBRARIES] + ["other"]
-        rows = [
-            [name, *(f"{parts.get(name, 0):.0f}" for parts in libraries.values())] for name in names
-        ]
-        print_table(["CPU time by library, %", *libraries], rows)
-    if options.picture:
-        draw(middle, f"One step: {title}", options.picture)
+    if options.all:
+        write_all(options.steps)
+        return 0
+    found = profile(options.workload, options.steps, options.picture)
+    print(json.dumps(found) if options.json else by_stages(found))
     return 0
-
-
-def rows_of(task: str, steps: list[TracedStep]) -> list[list[str]]:
-    """What a task did in a step, medians, in the order of time."""
-    found: dict[str, list[float]] = {}
-    for step in steps:
-        if any(stage.task == task for stage in step.stages):
-            for name, micros in shares(step, task).items():
-                found.setdefault(name, []).append(micros)
-    rows = [
-        [name, f"{statistics.median(values):,.0f}"]
-        for name, values in found.items()
-        if len(values) > len(steps) / 10
-    ]
-    whole = statistics.median(step.micros for step in steps)
-    return [*rows, ["`session.run`", f"{whole:,.0f}"]]
-
-
-def print_table(heads: list[str], rows: list[list[str]]) -> None:
-    """Prints a table as documents have it."""
-    print()
-    for cells in (heads, ["---", *("---:" for _ in heads[1:])], *rows):
-        print("| " + " | ".join(cells) + " |")
 
 
 if __name__ == "__main__":
