@@ -201,7 +201,7 @@ class UpdateStage(_RowStage):
         self._update = ROW_UPDATES[node.type]
         super().__init__(node, outputs, name, self._update.variables)
         self._padded = bool(node.attrs.get("_padded"))
-        # Not by `compiled`: roots and quotients of rows take XLA's older emitters five times as long.
+        # Not by `compiled`: XLA's older emitters take five times as long for roots and quotients.
         self._program = jax.jit(self._new_rows, donate_argnums=(0, 1))
         #: By their number: memory for rows of each table, used while `_lock` is held.
         self._rows: dict[int, list[Any]] = {}
