@@ -24,6 +24,12 @@ GOLDEN = Path(__file__).parent / "golden_checkpoints"
 CUT = "5 2 0,3:0,2", "5 2 3,2:-"
 
 
+@pytest.fixture(autouse=True)
+def no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is tested is what is written; a busy disk can take minutes to keep it."""
+    monkeypatch.setenv("MILLRACE_FSYNC", "0")
+
+
 def expected() -> dict[str, Any]:
     found = dict(np.load(GOLDEN / "expected.npz"))
     found["strings"] = found["strings"].astype(object)
