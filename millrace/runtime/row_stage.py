@@ -23,7 +23,7 @@ import numpy as np
 from millrace.core import aligned
 from millrace.ops.padded_unique import padding
 from millrace.ops.row_updates import ROW_UPDATES
-from millrace.ops.xla import jax
+from millrace.ops.xla import compiled, jax
 from millrace.passes.node import Edge, Node, is_variable_edge, variable_of
 from millrace.passes.transfer import RECEIVE
 from millrace.runtime.compiled_stage import CompiledStage
@@ -201,8 +201,7 @@ class UpdateStage(_RowStage):
         self._update = ROW_UPDATES[node.type]
         super().__init__(node, outputs, name, self._update.variables)
         self._padded = bool(node.attrs.get("_padded"))
-        # Not by `compiled`: XLA's older emitters take five times as long for roots and quotients.
-        self._program = jax.jit(self._new_rows, donate_argnums=(0, 1))
+        self._program = compiled(self._new_rows, donate_argnums=(0, 1))
         #: By their number: memory for rows of each table, used while `_lock` is held.
         self._rows: dict[int, list[Any]] = {}
         self._lock = threading.Lock()
