@@ -97,7 +97,7 @@ class _Algorithm:
     def new_rows(self, rows: Sequence[Any], given: Sequence[Any], node: Any) -> Sequence[Any]:
         """What becomes of rows of the variable and its slots; see `RowUpdate`."""
         _, gradient, _, hyper = self.bind([*rows, *given], node, sparse=True)
-        new = self.rule(rows[0], gradient, *rows[1:], **hyper)
+        new = one_pass.apply(self.rule, gradient, rows, hyper)
         return [part.astype(old.dtype) for part, old in zip(new, rows, strict=True)]
 
 

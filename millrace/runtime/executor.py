@@ -70,15 +70,13 @@ def run_without_waiting(plan: Plan, step: Step, feeds: Sequence[Any]) -> list[An
 
 
 def _sweep(plan: Plan, step: Step, values: list[Any]) -> None:
-    for i, stage in enumerate(plan.stages):
-        inputs = [values[slot] for slot in plan.stage_inputs[i]]
-        if step.events is None:
-            outputs = stage.run(inputs, step)
-        else:
-            outputs = _traced_run(stage, inputs, step)
-        if plan.flattens[i]:
+    is_traced = step.events is not None
+    for stage, taken, given, flattens in plan.in_order:
+        inputs = [values[slot] for slot in taken]
+        outputs = _traced_run(stage, inputs, step) if is_traced else stage.run(inputs, step)
+        if flattens:
             outputs = flatten_outputs(stage.node, outputs)
-        for slot, value in zip(plan.stage_outputs[i], outputs, strict=True):
+        for slot, value in zip(given, outputs, strict=True):
             values[slot] = value
 
 

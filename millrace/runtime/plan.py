@@ -412,6 +412,10 @@ class Plan:
             getattr(stage, "blocking", False) and not getattr(stage, "outputs_are_flat", False)
             for stage in self.stages
         ]
+        #: (stage, slots of its inputs, of its outputs, whether to flatten) for a run in one sweep.
+        self.in_order = list(
+            zip(self.stages, self.stage_inputs, self.stage_outputs, self.flattens, strict=True)
+        )
         #: For each result the stage that makes it, or None for arguments and constants.
         self.result_stages = [home.get(edge.node) for edge in program.results]
         self.target_stages = [home.get(node) for node in program.targets]

@@ -21,9 +21,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from millrace.core import aligned
+from millrace.ops import one_pass
 from millrace.ops.padded_unique import padding
 from millrace.ops.row_updates import ROW_UPDATES
-from millrace.ops.xla import compiled, jax
+from millrace.ops.xla import JOINING_LOOPS, compiled, jax
 from millrace.passes.node import Edge, Node, is_variable_edge, variable_of
 from millrace.passes.transfer import RECEIVE
 from millrace.runtime.compiled_stage import CompiledStage
@@ -201,13 +202,15 @@ class UpdateStage(_RowStage):
         self._update = ROW_UPDATES[node.type]
         super().__init__(node, outputs, name, self._update.variables)
         self._padded = bool(node.attrs.get("_padded"))
-        self._program = compiled(self._new_rows, donate_argnums=(0, 1))
+        #: Made at the first run: XLA must not be asked about before its threads are chosen.
+        self._program: Any = None
         #: By their number: memory for rows of each table, used while `_lock` is held.
         self._rows: dict[int, list[Any]] = {}
         self._lock = threading.Lock()
 
     def _new_rows(self, tables: list[Any], rows: list[Any], given: list[Any]) -> Any:
-        return tables, list(self._update.apply(rows, given, self.node))
+        with one_pass.tracing(one_pass.is_possible()):
+            return tables, list(self._update.apply(rows, given, self.node))
 
     def run(self, inputs: list[Any], step: Any) -> list[Any]:
         """Updates the rows."""
@@ -253,6 +256,9 @@ class UpdateStage(_RowStage):
         for memory, table, part in zip(self._memories, tables, rows, strict=True):
             own = memory.of(part, length)[:count]
             memory.of(table, shape[0]).take(places, out=own, mode="clip")
+        if self._program is None:
+            options = JOINING_LOOPS if one_pass.is_possible() else None
+            self._program = compiled(self._new_rows, donate_argnums=(0, 1), options=options)
         tables, rows = self._program(tables, rows, given)
         for slot, memory, table, part in zip(
             slots.tables, self._memories, tables, rows, strict=True
