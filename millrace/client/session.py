@@ -54,6 +54,11 @@ class _BoundRun:
         self.prepared = prepared
 
 
+#: A collection of functions that are told what a session runs for the first time: the session, and
+#: what it fetches. A key that is no string keeps it out of MetaGraphs.
+NEW_RUNS: Any = ("__new_runs",)
+
+
 class _PartialRun:
     """A partial run that was set up: the backend's run, and what was not fetched yet."""
 
@@ -203,6 +208,7 @@ class BaseSession:
             mapper.tensors, mapper.targets, [tensor for tensor, _ in pairs]
         )
         bound = _BoundRun(mapper, converters, prepared)
+        self._tell_of(mapper)
         # Next time the values are converted as they stand, one for each key.
         simple = not feed_dict or (
             len(pairs) == len(feed_dict)
@@ -213,6 +219,11 @@ class BaseSession:
                 self._runs.clear()
             self._runs[key] = bound
         return bound, values
+
+    def _tell_of(self, mapper: FetchMapper) -> None:
+        """Tells those who want to know what is run for the first time."""
+        for tell in self._graph.get_collection(NEW_RUNS):
+            tell(self, [*mapper.tensors, *mapper.targets])
 
     def partial_run_setup(self, fetches: Any, feeds: Any = None) -> str:
         """Prepares a step whose feeds and fetches come in several parts.
@@ -291,6 +302,7 @@ class BaseSession:
         mapper = FetchMapper(self._graph, fetches, self)
         converters = [FeedConverter(tensor) for tensor in tensors]
         prepared = self._backend.prepare(mapper.tensors, mapper.targets, tensors)
+        self._tell_of(mapper)
 
         def call(*args: Any, options: Any = None, run_metadata: Any = None) -> Any:
             if not accept_options and (options is not None or run_metadata is not None):

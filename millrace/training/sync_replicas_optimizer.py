@@ -15,7 +15,8 @@ The books, which everything below keeps balanced:
   than `replicas_to_aggregate` extra tokens must circulate: `get_init_tokens_op` puts them there.
 * A worker that *leaves* owes its round a push. It puts a token into the queue (`get_leave_op`),
   with which another worker pushes in its stead: the others go on, with rounds of the same size.
-  The hook and a Supervisor do so for workers that end; anybody may do so for a worker that died.
+  The hook, a Supervisor, or else the session itself do so for workers that end; anybody may do so
+  for a worker that died.
 * When the chief ends, nobody closes rounds any more. It leaves a token for each of the others, so
   that who waits in a step gets to its end and sees the global step; and it closes the token queue:
   in a further step they get OutOfRangeError, which ends a monitored session quietly. A session
@@ -37,9 +38,11 @@ Faults (each push says whose it is, by the task of the local step):
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
+from millrace.client.session import NEW_RUNS
 from millrace.core import errors
 from millrace.core.config import RunOptions
 from millrace.core.device_spec import DeviceSpec
@@ -68,9 +71,8 @@ from millrace.training.optimizer import Optimizer
 from millrace.training.queue_runner import QueueRunner
 from millrace.training.session_run_hook import SessionRunHook
 
-#: Operations by which a worker leaves, of the optimizers of a graph; no string, so that it is not
-#: in MetaGraphs.
-_LEAVE_OPS: Any = ("__leave_sync_replicas",)
+#: The optimizers of a graph; no string, so that it is not in MetaGraphs.
+_OPTIMIZERS: Any = ("__sync_replicas",)
 #: How long a look at the tokens may take.
 _TOKENS_MILLISECONDS = 2000
 
@@ -154,6 +156,10 @@ class SyncReplicasOptimizer(Optimizer):
         self._sync_op: Any = None
         self._chief_queue_runner: ChiefQueueRunner | None = None
         self._whole_round: WholeRound | None = None
+        self._train_op: Any = None
+        self._leave_op: Operation
+        #: Sessions that somebody lets leave in good order.
+        self._led: weakref.WeakSet[Any] = weakref.WeakSet()
         #: Accumulators with the devices that they are on.
         self._accumulator_list: list[tuple[Any, str]] = []
         #: Whose gradients this worker's are, for the accumulators; empty if no task is known.
@@ -225,9 +231,13 @@ class SyncReplicasOptimizer(Optimizer):
                 steps.append(set_step)
             self.chief_init_op = control_flow.group(self.local_step_init_op, *steps)
         self._gradients_applied = True
-        self._global_step.graph.add_to_collection(_LEAVE_OPS, self.get_leave_op())
+        self._leave_op = self.get_leave_op()
+        graph = self._global_step.graph
+        graph.add_to_collection(_OPTIMIZERS, self)
+        graph.add_to_collection(NEW_RUNS, self._on_new_run)
         assert self._chief_queue_runner is not None
         self._chief_queue_runner._cancel_op = self._make_end_op()
+        self._train_op = train_op.op
         return train_op
 
     def _accumulate(self, pairs: list[tuple[Any, Any]]) -> tuple[list[Any], list[tuple[Any, Any]]]:
@@ -388,6 +398,15 @@ class SyncReplicasOptimizer(Optimizer):
         with name_scope(name):
             return self._put_tokens(1)
 
+    def _on_new_run(self, session: Any, fetched: list[Any]) -> None:
+        """Lets a session that trains without hook and Supervisor leave at its good end."""
+        if session not in self._led and _needs(fetched, self._train_op):
+            self._leave_at_end(session)
+
+    def _leave_at_end(self, session: Any) -> None:
+        self._led.add(session)
+        Farewell(session, self._leave_op)
+
     def get_clean_up_op(self) -> Operation:
         """An operation for the chief that ends synchronous training for everybody.
 
@@ -443,8 +462,29 @@ def leave_at_end(session: Any) -> None:
 
     For sessions without the hook, which does it by itself.
     """
-    for operation in session.graph.get_collection(_LEAVE_OPS):
-        Farewell(session, operation)
+    for optimizer in session.graph.get_collection(_OPTIMIZERS):
+        optimizer._leave_at_end(session)
+
+
+def lead(session: Any) -> None:
+    """Says that somebody sees to it that a session leaves, or ends the training, in good order."""
+    for optimizer in session.graph.get_collection(_OPTIMIZERS):
+        optimizer._led.add(session)
+
+
+def _needs(fetched: list[Any], operation: Operation) -> bool:
+    """Whether what is fetched cannot be had without an operation."""
+    found: set[Operation] = set()
+    waiting = [getattr(each, "op", each) for each in fetched]
+    while waiting:
+        each = waiting.pop()
+        if each is operation:
+            return True
+        if each not in found:
+            found.add(each)
+            waiting += [tensor.op for tensor in each.inputs]
+            waiting += each.control_inputs
+    return False
 
 
 class ChiefQueueRunner(QueueRunner):
@@ -460,6 +500,7 @@ class ChiefQueueRunner(QueueRunner):
     ) -> list[threading.Thread]:
         """As of any QueueRunner; the thread is always a daemon."""
         quiet = None if coord is None else _QuietCoordinator(coord)
+        lead(sess)
         threads = super().create_threads(sess, quiet, daemon=True, start=start)
         if threads and self._cancel_op.type != "NoOp":
             Farewell(sess, self._cancel_op)
@@ -529,6 +570,7 @@ class SyncReplicasHook(SessionRunHook):
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         """Runs what initializes synchronous training."""
+        lead(session)
         check_ready(session, self.sync_optimizer, self._local_init_op)
         if not self._is_chief:
             self._return.announce(session)

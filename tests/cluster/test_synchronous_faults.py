@@ -47,6 +47,7 @@ class Replica:
                 tf.train.GradientDescentOptimizer(1.0), replicas_to_aggregate=2
             )
             self.train = self.optimizer.minimize(-(a + b) * self.x, self.step)
+            self.grouped = tf.group(self.train)
             self.counts = [each.num_accumulated() for each, _ in self.optimizer._accumulator_list]
             self.scaffold = tf.train.Scaffold(
                 local_init_op=self.optimizer.chief_init_op if local_init else None
@@ -86,10 +87,12 @@ class Replica:
                 self.session.run(self.hook._init_tokens_op)
         return self
 
-    def push(self, x):
+    def push(self, x, train=None):
         """A step, which ends when the round is closed."""
         thread = threading.Thread(
-            target=self.session.run, args=(self.train, {self.x: x}), daemon=True
+            target=self.session.run,
+            args=(self.train if train is None else train, {self.x: x}),
+            daemon=True,
         )
         thread.start()
         return thread
@@ -353,4 +356,63 @@ def test_a_worker_with_a_supervisor_hands_its_part_to_the_others_when_it_ends_we
     session(pytest.raises(KeyError))
     assert chief.run(size) == 0
     session(contextlib.nullcontext())
+    assert chief.run(size) == 1
+
+
+@pytest.mark.parametrize("fetch", ["train", "grouped"])
+def test_the_others_go_on_when_a_worker_with_a_plain_session_has_ended_well(replicas, fetch):
+    chief, worker = replicas
+    worker.session.close()
+
+    def make_a_round():
+        worker.session = tf.Session(worker.target, graph=worker.graph)
+        worker.session.run(worker.optimizer.local_step_init_op)
+        threads = [chief.push(2.0), worker.push(4.0, getattr(worker, fetch))]
+        close_round(chief)
+        joined(*threads)
+
+    make_a_round()
+    with contextlib.suppress(KeyError), worker.session:
+        raise KeyError("the worker's program fails")
+    # It may come back: nobody goes on without it.
+    thread = chief.push(2.0)
+    with pytest.raises(tf.errors.DeadlineExceededError):
+        close_round(chief, seconds=0.3)
+    worker.session = tf.Session(worker.target, graph=worker.graph)
+    worker.session.run(worker.optimizer.local_step_init_op)
+    other = worker.push(4.0, getattr(worker, fetch))
+    close_round(chief)
+    joined(thread, other)
+    # And now it has ended: the chief computes both gradients of each round.
+    worker.session.close()
+    thread = chief.push_on(2.0)
+    for _ in range(3):
+        close_round(chief)
+    assert chief.run([*chief.model, chief.step]) == [3.0 + 3.0 + 3 * 2.0] * 2 + [5]
+    chief.run(chief.hook._end_op)
+    joined(thread)
+
+
+def test_a_session_that_does_not_train_leaves_nothing(replicas):
+    chief, worker = replicas
+    size = chief.optimizer._sync_token_queue
+    with chief.graph.as_default():
+        chief.graph._unsafe_unfinalize()
+        size = size.size()
+    with tf.Session(worker.target, graph=worker.graph) as session:
+        session.run([worker.step, *worker.model])
+    assert chief.run(size) == 0
+
+
+def test_a_worker_whose_hook_has_said_farewell_does_not_say_it_again(replicas):
+    chief, worker = replicas
+    size = chief.optimizer._sync_token_queue
+    with chief.graph.as_default():
+        chief.graph._unsafe_unfinalize()
+        size = size.size()
+    threads = [chief.push(2.0), worker.push(4.0)]
+    close_round(chief)
+    joined(*threads)
+    worker.hook.end(worker.session)
+    worker.session.close()
     assert chief.run(size) == 1

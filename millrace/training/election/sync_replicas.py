@@ -29,6 +29,7 @@ from millrace.training.sync_replicas_optimizer import (
     SyncReplicasOptimizer,
     check_ready,
     drop_old_tokens,
+    lead,
     old_tokens_of,
 )
 from millrace.training.waiting import SYSTEM_CLOCK, Clock, Wait
@@ -79,6 +80,7 @@ class ElectedSyncReplicasHook(SessionRunHook):
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         """Prepares this worker's step, and closes rounds if he is chief."""
+        lead(session)
         optimizer = self._optimizer
         check_ready(session, optimizer, optimizer.local_step_init_op)
         self._return.announce(session)
