@@ -2,7 +2,7 @@
 
 See `ops.one_pass`. The pass of the compiler that it needs crashes on programs which look at one
 array in several shapes, so nothing may be in the stage but optimizers' updates, assignments, and
-arithmetic on single numbers, such as Adam's powers.
+arithmetic on single numbers, such as Adam's powers, or copies of one, such as the tokens of a round.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ def is_plain_update(nodes: Sequence[Node]) -> bool:
     for node in nodes:
         if node.type in _ARITHMETIC and all(_is_number(edge, numbers) for edge in node.inputs):
             numbers.add(node)
+        elif node.type == "Fill" and _is_number(node.inputs[1], numbers):
+            continue
         elif node.type not in one_pass.UPDATES and node.type not in _ASSIGNING:
             return False
     return True

@@ -83,3 +83,20 @@ def test_the_new_value_of_a_variable_can_be_had_with_its_update():
             value = session.run(after, {fed: [1.0, -1.0]})
             np.testing.assert_allclose(value, [0.5, 2.5])
             np.testing.assert_allclose(session.run(variable), value)
+
+
+def test_copies_of_the_step_can_be_had_with_an_update(chosen):
+    with tf.Graph().as_default():
+        fed = [tf.placeholder(tf.float32, shape) for shape in ((2,), (3, 4), (4,))]
+        variables = [tf.Variable(tf.zeros(p.shape)) for p in fed]
+        step = tf.train.get_or_create_global_step()
+        pairs = zip(fed, variables, strict=True)
+        train = tf.train.AdamOptimizer(0.5).apply_gradients(pairs, step)
+        with tf.control_dependencies([train]):
+            tokens = tf.fill([4], step)
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            feed = {p: np.ones(p.shape.as_list()) for p in fed}
+            assert [session.run(tokens, feed).tolist() for _ in range(2)] == [[1] * 4, [2] * 4]
+            np.testing.assert_allclose(session.run(variables[1]), np.full((3, 4), -1.0), atol=1e-5)
+    assert True in chosen
