@@ -2,7 +2,7 @@
 
 See `ops.one_pass`. The pass of the compiler that it needs crashes on programs which look at one
 array in several shapes, so nothing may be in the stage but optimizers' updates, assignments, and
-arithmetic on single numbers, such as Adam's powers, or copies of one, such as the tokens of a round.
+arithmetic on single numbers, such as Adam's powers, or copies of one, such as a round's tokens.
 """
 
 from __future__ import annotations
