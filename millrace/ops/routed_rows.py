@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from millrace.core import aligned
+from millrace.core.written import Written
 from millrace.graph.define import op
 from millrace.graph.registry import NO_GRADIENT
 from millrace.graph.shape_inference import unknown
@@ -292,12 +293,22 @@ def SumBags(
       indices: The part's indices.
       size: How many elements share a row.
     """
+    return np.asarray(written_sums(size, values, places, elements, numbers, indices))
+
+
+def written_sums(
+    size: int, values: Any, places: Any, elements: Any, numbers: Any, indices: Any
+) -> Written:
+    """What `SumBags` makes, to be made where it is wanted."""
     count = len(values)
     if count * size != places.size:
         # Other dimensions were broadcast, too.
         values = np.broadcast_to(values, (places.size // size, *values.shape[1:]))
         count = len(values)
     values = np.ascontiguousarray(values).reshape(count, -1)
-    sums = np.zeros((len(indices), values.shape[1]), values.dtype)
-    add_rows(sums, numbers, values, elements // size)
-    return sums
+
+    def write(sums: Any) -> None:
+        sums.fill(0)
+        add_rows(sums, numbers, values, elements // size)
+
+    return Written((len(indices), values.shape[1]), values.dtype, write)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import queue
 
+import numpy as np
+
+from millrace.core.written import Written
 from millrace.rpc.channel import Channel, Handler, start_thread
 from millrace.rpc.message import Message, check_sendable
 
@@ -25,6 +28,7 @@ class InProcessChannel(Channel):
     def _send(self, message: Message) -> None:
         assert self._other is not None
         check_sendable(message)
+        message.tensors = [np.asarray(t) if type(t) is Written else t for t in message.tensors]
         self._other._inbox.put(message)
 
     def _read(self) -> None:

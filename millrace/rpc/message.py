@@ -20,6 +20,7 @@ import numpy as np
 from millrace.core import dtypes, errors
 from millrace.core.aligned import ALIGNMENT
 from millrace.core.dead import DEAD
+from millrace.core.written import Written
 from millrace.platform import limits
 
 _PREFIX = struct.Struct("<4sB?2xIIQQ")
@@ -114,7 +115,7 @@ def encode(message: Message, place: Place | None = None) -> list[Any]:
         header = _KEY.pack(message.key, len(text)) + text
         return [_PREFIX.pack(_MAGIC, message.kind, False, 0, len(header), 0, message.step) + header]
     tensors = [
-        value if type(value) is np.ndarray or value is DEAD else np.asarray(value)
+        value if type(value) in (np.ndarray, Written) or value is DEAD else np.asarray(value)
         for value in message.tensors
     ]
     description, arrays, starts, size = _lay_out(tensors)
@@ -129,6 +130,7 @@ def encode(message: Message, place: Place | None = None) -> list[Any]:
     )
     if placed is not None:
         return [prefix + header]
+    arrays = [np.asarray(a) if type(a) is Written else a for a in arrays]
     return [prefix + header, *_buffers(arrays, starts)]
 
 

@@ -23,6 +23,8 @@ from typing import Any
 
 import numpy as np
 
+from millrace.core.written import Written
+
 #: Tensors of fewer bytes travel in the message: the system copies them as quickly.
 MIN_BYTES = 16 << 10
 #: What one sender may hold for one receiver; what does not fit travels in the message.
@@ -94,9 +96,16 @@ class Segment:
     def write(self, arrays: list[Any], starts: Sequence[int]) -> None:
         """Copies arrays to their places, and marks it used."""
         self._map[0] = _USED
-        for array, start in zip(arrays, starts, strict=True):
-            place: Any = np.ndarray(array.shape, array.dtype, self._map, _STATE_BYTES + start)
-            place[...] = array
+        try:
+            for array, start in zip(arrays, starts, strict=True):
+                place: Any = np.ndarray(array.shape, array.dtype, self._map, _STATE_BYTES + start)
+                if type(array) is Written:
+                    array.write(place)
+                else:
+                    place[...] = array
+        except BaseException:
+            self._map[0] = _FREE  # Nobody will be told of it.
+            raise
 
     def close(self) -> None:
         """Gives it up; a receiver that still holds something in it keeps the memory."""

@@ -74,7 +74,13 @@ from millrace.runtime.kernel_call import (
     variable_key,
 )
 from millrace.runtime.queue_stage import handle_stage
-from millrace.runtime.row_stage import PlainStage, StitchStage, TakeStage, UpdateStage
+from millrace.runtime.row_stage import (
+    PlainStage,
+    SentRowsStage,
+    StitchStage,
+    TakeStage,
+    UpdateStage,
+)
 from millrace.runtime.transfer_stage import ReceiveStage, SendStage, can_send
 
 _NOT_IN_XLA = frozenset(("string", "variant", "resource"))
@@ -309,6 +315,11 @@ class Plan:
         outside = self._edges_needed(program, grouped)
         uses = _uses(program)
         owned = _restored_for_one(uses)
+        made: dict[Node, Node] = {}
+        if not self.may_die:
+            staged = {node for stage in grouped for node in stage.nodes}
+            made = row_stage.made_for_sends(program, in_rows, staged, uses)
+        in_sends = set(made.values())
         for i, stage in enumerate(grouped):
             first = stage.nodes[0]
             if stage.compiled:
@@ -326,6 +337,11 @@ class Plan:
                     self.stages.append(CompiledStage(stage.nodes, wanted, f"stage_{i}", owned))
             elif first.definition in (REGION, WAITING_REGION):
                 self.stages.append(RegionStage(first))
+            elif first in in_sends:
+                continue
+            elif first in made:
+                rows: Any = row_stage.row_stage(made[first], outside, f"stage_{i}")
+                self.stages.append(SentRowsStage(rows, SendStage(first)))
             elif first in in_rows:
                 self.stages.append(row_stage.row_stage(first, outside, f"stage_{i}"))
             elif functions_of(first):
@@ -454,7 +470,7 @@ def _is_quick(stage: Any) -> bool:
         return True
     if isinstance(stage, ApplyGradientsStage | TakeGradientsStage | PlainStage):
         return True
-    if isinstance(stage, AssignStage | CountStage):
+    if isinstance(stage, AssignStage | CountStage | SentRowsStage):
         return True
     if isinstance(stage, HandleStage):
         return stage.blocking or _IN_MEMORY.search(stage.node.type) is not None

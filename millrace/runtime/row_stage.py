@@ -16,20 +16,24 @@ from __future__ import annotations
 import ctypes
 import math
 import threading
+from collections import Counter
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from millrace.core import aligned
+from millrace.core import aligned, errors
+from millrace.core.written import Written
 from millrace.ops import one_pass
 from millrace.ops.padded_unique import padding
+from millrace.ops.routed_rows import written_sums
 from millrace.ops.row_updates import ROW_UPDATES
 from millrace.ops.xla import JOINING_LOOPS, compiled, jax
-from millrace.passes.node import Edge, Node, is_variable_edge, variable_of
-from millrace.passes.transfer import RECEIVE
+from millrace.passes.node import Edge, Node, Program, is_variable_edge, variable_of
+from millrace.passes.transfer import RECEIVE, SEND
 from millrace.runtime.compiled_stage import CompiledStage
 from millrace.runtime.kernel_call import call_plainly, variable_key
 from millrace.runtime.resources import ResourceStore, VariableSlot
+from millrace.runtime.transfer_stage import SendStage, can_send
 
 #: Rows of smaller tables are left to XLA.
 MIN_TABLE_BYTES = 1 << 20
@@ -82,7 +86,7 @@ def row_stage(
 ) -> TakeStage | UpdateStage | StitchStage | PlainStage:
     """The stage of a node that `applies` is true of."""
     if node.type in _PLAIN:
-        return PlainStage(node)
+        return SumBagsStage(node) if node.type == "_SumBags" else PlainStage(node)
     if node.type == _STITCH:
         return StitchStage(node)
     outputs = [edge for i in range(len(node.output_types)) if (edge := Edge(node, i)) in wanted]
@@ -194,6 +198,28 @@ class TakeStage(_RowStage):
                     return [rows]
         return self._compiled.run(inputs, step)
 
+    def written(self, inputs: list[Any], step: Any) -> Any:
+        """As `run`, but the rows are taken when their place is known."""
+        indices = np.asarray(self._values(inputs)[0])
+        (slot,) = self._slots_in(step.resources).tables
+        shape, value = self._shape, slot.value
+        if value is None or value.shape != shape:
+            return self.run(inputs, step)[0]
+        count = _count_rows(indices, shape[0], self._padded)
+        if count is None:
+            return self.run(inputs, step)[0]
+
+        def write(rows: Any) -> None:
+            with slot.lock:
+                value = slot.value
+                if value is None or value.shape != shape:
+                    raise errors.AbortedError(None, None, f"{slot.name} was reset.")
+                own = _whole_rows(rows, indices.shape)[:count]
+                table = self._memories[0].of(value, shape[0])
+                table.take(indices[:count], out=own, mode="clip")
+
+        return Written((*indices.shape, *shape[1:]), value.dtype, write)
+
 
 class UpdateStage(_RowStage):
     """Updates rows of a table and of its slots; no row is named twice."""
@@ -290,6 +316,75 @@ class PlainStage:
         """Calls the kernel."""
         arrays = [np.asarray(inputs[place]) for place in self._places]
         return call_plainly(self.node, arrays, step)
+
+
+class SumBagsStage(PlainStage):
+    """Adds up gradients by row."""
+
+    def written(self, inputs: list[Any], step: Any) -> Any:
+        """As `run`, but the sums are made when their place is known."""
+        arrays: list[Any] = [np.asarray(inputs[place]) for place in self._places]
+        return written_sums(self.node.attrs["size"], *arrays)
+
+
+class SentRowsStage:
+    """Rows that are sent as soon as they are made: they are made in the message."""
+
+    blocking = False
+
+    def __init__(self, maker: TakeStage | SumBagsStage, send: SendStage) -> None:
+        self._maker, self._send = maker, send
+        self.node = send.node
+        self.nodes = [send.node, maker.node]
+        made = Edge(maker.node, 0)
+        given = [edge for edge in send.inputs if edge != made]
+        self.inputs = list(dict.fromkeys([*maker.inputs, *given]))
+        self.outputs: list[Edge] = []
+        places = {edge: i for i, edge in enumerate(self.inputs)}
+        self._needed = [places[edge] for edge in maker.inputs]
+        #: Where each input of the send is; None for what is made.
+        self._given = [places.get(edge) if edge != made else None for edge in send.inputs]
+
+    @property
+    def name(self) -> str:
+        """The name of the node that sends."""
+        return self.node.name
+
+    def run(self, inputs: list[Any], step: Any) -> list[Any]:
+        """Makes and sends them."""
+        made = self._maker.written([inputs[place] for place in self._needed], step)
+        return self._send.run([made if i is None else inputs[i] for i in self._given], step)
+
+
+def made_for_sends(
+    program: Program, in_rows: set[Node], staged: set[Node], uses: Counter[Edge]
+) -> dict[Node, Node]:
+    """The sends of rows that nobody else wants, with the nodes that make these.
+
+    Table rows are taken when they are sent: only if nothing else can come between.
+
+    Args:
+      program: The program.
+      in_rows: The nodes that `applies` is true of.
+      staged: All nodes that stages run.
+      uses: How often each value is used.
+    """
+    awaited = {control for node in program.nodes for control in node.controls}
+    found: dict[Node, Node] = {}
+    for send in program.nodes:
+        if send.definition is not SEND or not can_send(send) or send.attrs["last"]:
+            continue
+        if send.attrs.get("on_request"):
+            continue
+        for edge in send.inputs:
+            maker = edge.node
+            if uses[edge] != 1 or maker in awaited or maker not in in_rows:
+                continue
+            others = [n for n in send.predecessors() if n is not maker]
+            if maker.type == "_SumBags" or (maker.type in _TAKES and staged.isdisjoint(others)):
+                found[send] = maker
+                break
+    return found
 
 
 class StitchStage:

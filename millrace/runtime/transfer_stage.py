@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from millrace.core.dead import DEAD
+from millrace.core.written import Written
 from millrace.ops.tensor_array_value import TensorArrayValue
 from millrace.ops.xla import jax
 from millrace.passes.node import Edge, Node, is_variable_edge, variable_of
@@ -137,7 +138,7 @@ def _variable(edge: Edge) -> Node | None:
 
 
 def _on_host(value: Any) -> Any:
-    if type(value) is np.ndarray or value is DEAD:
+    if type(value) in (np.ndarray, Written) or value is DEAD:
         return value
     return (
         jax.tree.map(np.asarray, value)

@@ -10,6 +10,7 @@ import pytest
 
 from millrace.core import dtypes, errors
 from millrace.core.dead import DEAD
+from millrace.core.written import Written
 from millrace.rpc.message import (
     ALIGNMENT,
     PREFIX_BYTES,
@@ -232,3 +233,10 @@ def test_a_shorter_block_is_refused_also_when_such_a_message_is_known():
         prefix.block_bytes = claimed
         with pytest.raises(ValueError, match="need more|cannot be read|too small"):
             decode(prefix, head[PREFIX_BYTES:], whole[:8])
+
+
+def test_an_array_that_is_still_to_be_written_arrives_written():
+    made = Written((2, 3), np.float32, lambda place: place.fill(5))
+    plain, written = through(np.arange(3), made)
+    assert plain.tolist() == [0, 1, 2]
+    assert written.dtype == np.float32 and written.tolist() == [[5, 5, 5], [5, 5, 5]]

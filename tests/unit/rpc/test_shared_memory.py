@@ -9,6 +9,7 @@ import sys
 import numpy as np
 import pytest
 
+from millrace.core.written import Written
 from millrace.ops.xla import jax
 from millrace.rpc import shared_memory
 from millrace.rpc.shared_memory import MIN_BYTES, Incoming, Outgoing, Probe, can_share
@@ -174,3 +175,22 @@ def test_another_process_reads_what_is_shared(outgoing):
     # It has let go of what it held.
     assert place(outgoing, [data(2)], SIZE) == placed
     assert shared_memory.IS_SUPPORTED
+
+
+def test_an_array_that_is_made_in_its_place_is_found_there(outgoing, incoming):
+    made = Written((SIZE // 4,), np.float32, lambda place: place.fill(7))
+    number, descriptor = outgoing.place([np.ones(16, np.float32), made], [0, 64], SIZE + 64)
+    block = np.frombuffer(incoming.block(number, descriptor, SIZE + 64), np.float32)
+    assert block[:16].tolist() == [1] * 16
+    assert len(block) == SIZE // 4 + 16 and (block[16:] == 7).all()
+
+
+def test_a_segment_in_which_nothing_could_be_made_is_free(outgoing):
+    def fail(place):
+        raise ValueError("nothing to write")
+
+    with pytest.raises(ValueError, match="nothing to write"):
+        outgoing.place([Written((SIZE,), np.uint8, fail)], [0], SIZE)
+    held = outgoing.held_bytes
+    assert place(outgoing, [data(1)], SIZE) is not None
+    assert outgoing.held_bytes == held
