@@ -38,6 +38,8 @@ from millrace.server.transfer_log import TransferLog
 
 #: Sessions that have registered nothing yet; when there are more, the oldest is forgotten.
 _MAX_IDLE_SESSIONS = 1024
+#: A master that has begun no step here for so many seconds is not watched any more.
+_WATCHED_SECONDS = 60.0
 #: Steps of TensorFlow's masters whose values are kept after this task's part is over.
 _MAX_KEPT_STEPS = 1024
 #: Is told the step, its results (where they are), or the error.
@@ -271,6 +273,9 @@ class Worker:
         self._sessions: dict[str, WorkerSession] = {}
         self._graphs: dict[int, RegisteredGraph] = {}
         self._running: dict[int, _Running] = {}
+        #: When each other task's master has last begun or ended something here: what it does
+        #: between reading variables and sending gradients is a step, of which nothing runs here.
+        self._heard_of: dict[str, float] = {}
         self._relay = Relay(self.resume_elsewhere)
         #: Told the address of each master that begins a session here.
         self.on_session: Callable[[str], None] = lambda master: None
@@ -503,6 +508,8 @@ class Worker:
             quick = graph.has_run and graph.plan.is_quick
             step = Step(graph.session.state, executor.run_values, trace=request.trace)
             first = request.first
+            if first is not None:
+                self._heard_of[master] = time.monotonic()
             if quick and first is not None and graph.only_receives == first[0]:
                 self._relay.deliver(
                     lambda: self._run_at_once(graph, number, step, request, on_done)
@@ -577,6 +584,7 @@ class Worker:
           FailedPreconditionError: A variable has no value.
         """
         graph = self.graph(graph_number)
+        self._heard_of[channel.address] = time.monotonic()
         stage = graph.reads.get(key)
         if stage is None:
             raise errors.InvalidArgumentError(
@@ -623,10 +631,12 @@ class Worker:
         )
 
     def needed(self) -> set[str]:
-        """The addresses of the tasks that running parts wait for."""
+        """The addresses of the tasks that running parts wait for, and of masters at work."""
+        earliest = time.monotonic() - _WATCHED_SECONDS
         with self._lock:
             running = list(self._running.values())
-        found = {each.master for each in running}
+            self._heard_of = {m: at for m, at in self._heard_of.items() if at > earliest}
+            found = {each.master for each in running} | {*self._heard_of}
         for graph in {each.graph for each in running}:
             found |= graph.peers
         return found
@@ -646,6 +656,7 @@ class Worker:
 
     def lost_master(self, address: str) -> None:
         """The task at an address is gone for good: forgets the sessions of its master."""
+        self._heard_of.pop(address, None)
         for handle in self.sessions_of(address):
             self.delete_session(handle)
 
