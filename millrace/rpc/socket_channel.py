@@ -201,7 +201,11 @@ class SocketChannel(Channel):
         """Handles a message; returns whether there may be more."""
         if message.kind in ORDERS and self.turn is not None and not self.turn.is_kept:
             self.turn.keep()  # Nobody here waits for what its master sends.
-        self._received(message)
+        try:
+            self._received(message)
+        except BaseException:  # Ctrl-C: what it would have set free would be waited for for ever
+            self._end("The thread that read the connection was interrupted")
+            raise
         return self._closed is None
 
     def _discard(self) -> None:
