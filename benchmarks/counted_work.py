@@ -22,7 +22,6 @@ import functools
 import gc
 import itertools
 import json
-import math
 import os
 import pathlib
 import queue
@@ -41,8 +40,6 @@ import python_calls  # noqa: E402
 from cluster_workloads import WORKLOADS, Workload, embedding, mlp, open_replica  # noqa: E402
 from local_workloads import cnn_loss, digits  # noqa: E402
 from processes import free_ports  # noqa: E402
-
-from millrace.rpc import hub  # noqa: E402
 
 ALLOWED = HERE / "counted_work.json"
 WRITE = "python benchmarks/counted_work.py --write"
@@ -141,7 +138,6 @@ def switches() -> int:
 def serve() -> None:
     """Makes servers, tells their counts and stops them as lines of the input say."""
     tf = get_ready()
-    hub._LONG = math.inf  # What takes long, and has a thread of its own then, depends on the cores.
     servers: list[Any] = []
     for line in sys.stdin:
         question, *rest = json.loads(line)

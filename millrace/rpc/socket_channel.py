@@ -19,7 +19,6 @@ from typing import Any
 
 from millrace.rpc import shared_memory
 from millrace.rpc.channel import Channel, Handler, start_thread
-from millrace.rpc.hub import Hub
 from millrace.rpc.message import ORDERS, Message, encode
 from millrace.rpc.message_reader import MessageReader
 from millrace.rpc.turns import Turn
@@ -40,7 +39,6 @@ class SocketChannel(Channel):
         peer: str = "",
         incarnation: int = 0,
         process: int | None = None,
-        hub: Hub | None = None,
     ) -> None:
         """Makes a channel.
 
@@ -50,12 +48,10 @@ class SocketChannel(Channel):
           peer: The task at the other end.
           incarnation: The number of its life.
           process: Its process, if memory can be shared with it.
-          hub: Reads it when the other task turns out to give orders; None for its own thread.
         """
         super().__init__(handler, peer, incarnation)
         self._socket = connection
         self.process = process
-        self._hub = hub
         self._outgoing = None if process is None else shared_memory.Outgoing()
         self._incoming = None if process is None else shared_memory.Incoming(process)
         _tune(connection)
@@ -164,8 +160,6 @@ class SocketChannel(Channel):
         while is_open:
             self.turn.await_own()
             while is_open := self.read_one():
-                if self.turn.is_kept and self._hub is not None and self._hub.add(self):
-                    return
                 if self.turn.leave_if_wanted():
                     break
         self.turn.leave()
@@ -175,16 +169,14 @@ class SocketChannel(Channel):
 
         For one thread at a time: the one that has the turn.
         """
-        message = self.read_message()
-        return message is not None and self.handle(message)
-
-    def read_message(self) -> Message | None:
-        """Reads a message; None when there is none any more, and the channel is closed."""
         reason = "The connection was closed by the other task"
         try:
             message = self._reader.read()
             if message is not None:
-                return message
+                if message.kind in ORDERS and self.turn is not None and not self.turn.is_kept:
+                    self.turn.keep()  # Nobody here waits for what its master sends.
+                self._received(message)
+                return self._closed is None
         except OSError as error:
             reason = f"The connection broke ({error})"
         except (ValueError, MemoryError) as error:
@@ -195,18 +187,7 @@ class SocketChannel(Channel):
             self._end("The thread that read the connection was interrupted")
             raise
         self._end(reason)
-        return None
-
-    def handle(self, message: Message) -> bool:
-        """Handles a message; returns whether there may be more."""
-        if message.kind in ORDERS and self.turn is not None and not self.turn.is_kept:
-            self.turn.keep()  # Nobody here waits for what its master sends.
-        try:
-            self._received(message)
-        except BaseException:  # Ctrl-C: what it would have set free would be waited for for ever
-            self._end("The thread that read the connection was interrupted")
-            raise
-        return self._closed is None
+        return False
 
     def _discard(self) -> None:
         with contextlib.suppress(OSError):
@@ -218,8 +199,6 @@ class SocketChannel(Channel):
             self._outgoing.close()
         if self.turn is not None:
             self.turn.end()
-        if self._hub is not None:
-            self._hub.forget(self)
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         with contextlib.suppress(OSError):

@@ -23,7 +23,6 @@ from millrace.protocol.membership import Membership, Verdict
 from millrace.rpc import in_process, shared_memory
 from millrace.rpc.channel import Channel, Traffic
 from millrace.rpc.grpc_channel import GrpcChannel
-from millrace.rpc.hub import Hub
 from millrace.rpc.listener import TICKET_BYTES, SocketListener, dial
 from millrace.rpc.message import Kind, Message
 from millrace.rpc.security import Security
@@ -105,8 +104,6 @@ class Peers:
         self.was_paused: Callable[[], bool] = lambda: False
         self.awake: Callable[[], None] = lambda: None
         self._closed = False
-        #: Reads the channels over which other tasks give this one orders.
-        self.hub = Hub(me.task)
         if protocol == FAST:
             host = me.address.rpartition(":")[0]
             self._probe = shared_memory.Probe() if shared_memory.IS_SUPPORTED else None
@@ -191,9 +188,7 @@ class Peers:
                 raise errors.UnavailableError(
                     None, None, f"{them.task} at {host}:{port} does not answer: {error}"
                 ) from error
-            channel = fast = SocketChannel(
-                raw, self, them.task, them.incarnation, process, self.hub
-            )
+            channel = fast = SocketChannel(raw, self, them.task, them.incarnation, process)
             self._add(address, channel)
             fast.start()
         else:
@@ -271,9 +266,7 @@ class Peers:
         if used is None:
             return False
         them = used.identity
-        channel = SocketChannel(
-            connection, self, them.task, them.incarnation, used.process, self.hub
-        )
+        channel = SocketChannel(connection, self, them.task, them.incarnation, used.process)
         self._add(them.address, channel)
         channel.start()
         return True
@@ -395,7 +388,6 @@ class Peers:
             self._listener.close()
         if self._probe is not None:
             self._probe.close()
-        self.hub.close()
         for channel in channels:
             channel.close(f"The server of {self.me.task} has stopped")
         for connection in connections:

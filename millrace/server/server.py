@@ -143,7 +143,6 @@ class Server:
             probe=self._peers.probe,
             lose=self._lose,
             on_pause=self._peers.doubt,
-            on_look=self._peers.hub.relieve,
         )
         self._peers.was_paused, self._peers.awake = self._watch.was_paused, self._watch.awake
         file_access = FileAccess.for_server(allowed_folders, not is_loopback(host))

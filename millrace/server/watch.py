@@ -71,7 +71,6 @@ class Watch:
       probe: Whether a connection to an address can be made within some seconds.
       lose: Gives an address up, for a reason.
       on_pause: Called when this process was paused, before anything else is done.
-      on_look: Called at each look.
     """
 
     def __init__(
@@ -84,9 +83,7 @@ class Watch:
         probe: Callable[[str, float], bool],
         lose: Callable[[str, str], None],
         on_pause: Callable[[], None],
-        on_look: Callable[[], None] = lambda: None,
     ) -> None:
-        self._on_look = on_look
         self._name = name
         self._settings = settings
         self._pause = pause_seconds(settings)
@@ -129,7 +126,6 @@ class Watch:
         if self.was_paused():
             self._on_pause()
         self.awake()
-        self._on_look()
         needed = set(self._needed())
         for address in [a for a in self._watched if a not in needed]:
             del self._watched[address]
