@@ -19,7 +19,7 @@ from millrace.passes.node import Node, Program, is_variable_edge, variable_of
 from millrace.passes.transfer import RECEIVE, SEND
 
 
-class LateParts:
+class LatePartFinder:
     """Finds the parts of a step that can begin late."""
 
     def __init__(self, programs: Iterable[Program], home: str) -> None:

@@ -21,7 +21,7 @@ from millrace.passes import frames, schedule
 from millrace.passes.constants import detach_constants
 from millrace.passes.fewer_messages import after, dissolve_groups, is_little
 from millrace.passes.function_body import bodies_of
-from millrace.passes.late_part import LateParts
+from millrace.passes.late_part import LatePartFinder
 from millrace.passes.node import (
     Edge,
     Node,
@@ -140,7 +140,7 @@ class _Partitioner:
             for message in dict.fromkeys(self._messages.values()):
                 if message.to == self._home and message.send is not None:
                     _send_with_the_end(parts[message.source], message.send)
-            late = LateParts((part.program for part in parts.values()), self._home)
+            late = LatePartFinder((part.program for part in parts.values()), self._home)
             for task, part in parts.items():
                 if task != self._home:
                     part.first_key, part.read_keys = late.begin_late(part.program)

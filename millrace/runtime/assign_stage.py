@@ -10,30 +10,20 @@ from typing import Any
 import numpy as np
 
 from millrace.passes.node import Edge, Node, is_variable_edge, variable_of
-from millrace.runtime.compiled_stage import CompiledStage
-from millrace.runtime.kernel_call import variable_key
+from millrace.runtime.small_variable_stage import SmallVariableStage
 
 #: Larger values are XLA's business: a variable on an accelerator is there for it.
 MAX_BYTES = 256
 
 
-class AssignStage:
+class AssignStage(SmallVariableStage):
     """One assignment to a variable of known shape."""
 
-    blocking = False
-
     def __init__(self, node: Node, wanted: list[Edge], name: str) -> None:
-        self._compiled = CompiledStage([node], wanted, name)
-        self.node = node
-        self.nodes = [node]
-        self.name = name
-        self.inputs = self._compiled.inputs
-        self.outputs = wanted
-        self._variable = variable_of(node.inputs[0])
-        self._sizes = tuple(self._variable.attrs["shape"].as_list()) if self._variable else ()
+        super().__init__(node, wanted, name)
+        # A value too large, or of another shape, is left to the program.
+        self._sizes = tuple(self._variable.attrs["shape"].as_list())
         self._dtype = np.dtype(node.inputs[1].dtype.base_dtype.as_numpy_dtype)
-        #: A value too large, or of another shape, is left to the program.
-        self._slot: tuple[Any, int, Any] | None = None
 
     def run(self, inputs: list[Any], step: Any) -> list[Any]:
         """Assigns; returns the new value if somebody wants it."""
@@ -45,16 +35,11 @@ class AssignStage:
             or value.nbytes > MAX_BYTES
         ):
             return self._compiled.run(inputs, step)
-        resources = step.resources
-        found = self._slot
-        if found is None or found[0] is not resources or found[1] != resources.generation:
-            assert self._variable is not None
-            slot = resources.variable(*variable_key(self._variable))
-            found = self._slot = resources, resources.generation, slot
+        slot = self._slot_in(step.resources)
         kept = value.copy()
         kept.flags.writeable = False
-        with found[2].lock:
-            found[2].value = kept
+        with slot.lock:
+            slot.value = kept
         return [kept] * len(self.outputs)
 
 

@@ -12,40 +12,23 @@ from typing import Any
 import numpy as np
 
 from millrace.passes.node import Edge, Node, variable_of
-from millrace.runtime.compiled_stage import CompiledStage
-from millrace.runtime.kernel_call import variable_key
-from millrace.runtime.resources import ResourceStore, VariableSlot
+from millrace.runtime.small_variable_stage import SmallVariableStage
 
 _ADD = ("AssignAdd", "AssignAddVariableOp")
 _SUBTRACT = ("AssignSub", "AssignSubVariableOp")
 
 
-class CountStage:
+class CountStage(SmallVariableStage):
     """Adds a constant to an integer."""
 
-    blocking = False
-
     def __init__(self, node: Node, wanted: list[Edge], name: str) -> None:
-        self._compiled = CompiledStage([node], wanted, name)
-        self.node = node
-        self.nodes = [node]
-        self.name = name
-        self.inputs = self._compiled.inputs
-        self.outputs = wanted
-        variable = variable_of(node.inputs[0])
-        assert variable is not None
-        self._key = variable_key(variable)
+        super().__init__(node, wanted, name)
         self._change = np.add if node.type in _ADD else np.subtract
         self._by = np.asarray(node.inputs[1].node.attrs["value"])
-        self._slot: tuple[ResourceStore, int, VariableSlot] | None = None
 
     def run(self, inputs: list[Any], step: Any) -> list[Any]:
         """Counts; returns the new number if somebody wants it."""
-        resources = step.resources
-        found = self._slot
-        if found is None or found[0] is not resources or found[1] != resources.generation:
-            found = self._slot = resources, resources.generation, resources.variable(*self._key)
-        slot = found[2]
+        slot = self._slot_in(step.resources)
         with slot.lock:
             value = slot.value
             if value is not None and value.shape == ():

@@ -23,7 +23,8 @@ from millrace.rpc.wire_limit import check_fits
 from millrace.runtime.allotments import Allotments
 from millrace.server.distributed_step import PreparedStep
 from millrace.server.guest import GraphSize, SessionQuota, read_tensor
-from millrace.server.master import Master, MasterSession
+from millrace.server.master import Master
+from millrace.server.master_session import MasterSession
 from millrace.server.session_leases import SessionLeases
 
 _MAX_CACHED_RUNS = 1024

@@ -26,7 +26,7 @@ from millrace.server.remote_part import RemotePart
 from millrace.server.worker import RegisteredGraph, Worker, cause_of
 
 if TYPE_CHECKING:
-    from millrace.server.master import MasterSession
+    from millrace.server.master_session import MasterSession
 
 #: Tells a master that a step is over: its channel, the step's number, what ended it if not a wish.
 Answer = Callable[[Channel, int, errors.OpError | None], None]

@@ -26,8 +26,8 @@ from millrace.runtime.plan import host_value
 from millrace.runtime.step import Step
 from millrace.runtime.step_stats import fill_metadata
 from millrace.server.guest import GraphSize, SessionQuota, read_tensor
-from millrace.server.master import filtered_tasks
 from millrace.server.remote_part import RunRequest
+from millrace.server.tasks import filtered_tasks
 from millrace.server.worker import Worker
 
 

@@ -217,14 +217,14 @@ def test_a_restarted_task_is_another_one_to_an_old_session(any_cluster):
 def test_a_step_that_is_interrupted_is_ended_on_every_task(any_cluster, until, monkeypatch):
     """Ctrl-C while a step waits."""
     value, _ = blocked_ops()
-    import millrace.server.master as master
+    import millrace.server.master_session as master_session
 
     def interrupted(plan, step, feeds):
         wait_until_blocked(until, *any_cluster.servers.values())
         raise KeyboardInterrupt
 
     with tf.Session(any_cluster.target("worker")) as sess:
-        monkeypatch.setattr(master.executor, "run", interrupted)
+        monkeypatch.setattr(master_session.executor, "run", interrupted)
         with pytest.raises(KeyboardInterrupt):
             sess.run(value)
         monkeypatch.undo()

@@ -1,0 +1,611 @@
+"""A session of a master: prepares steps over the whole cluster, and runs them.
+
+It is a `client.backend.Backend`: a client in the same process uses it directly, a remote one
+through `MasterService`. A step is one message to every task that takes part, and one back; values
+go between the tasks themselves.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+import weakref
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tensorboard.compat.proto import step_stats_pb2
+
+from millrace.core import errors
+from millrace.core.cluster_spec import ClusterSpec
+from millrace.core.device_spec import DeviceSpec
+from millrace.graph.graph import Graph
+from millrace.graph.operation import Operation
+from millrace.graph.tensor import Tensor
+from millrace.passes.frames import has_control_flow
+from millrace.passes.pad_unique import pad_unique
+from millrace.passes.partition import Part, partition
+from millrace.passes.place import Placer
+from millrace.passes.program_def import to_graph_def
+from millrace.passes.prune import prune
+from millrace.platform import logging
+from millrace.platform.file_access import FileAccess
+from millrace.platform.patience import Patience
+from millrace.rpc import messages, turns
+from millrace.rpc.channel import start_thread
+from millrace.rpc.message import Kind, Message
+from millrace.rpc.service import on_abandoned, shorten
+from millrace.runtime import executor
+from millrace.runtime.plan import host_value
+from millrace.runtime.step import Step
+from millrace.runtime.step_stats import fill_metadata, fill_partition_graphs
+from millrace.server.distributed_step import (
+    Gathering,
+    PartialRun,
+    PreparedStep,
+    check_can_be_computed,
+)
+from millrace.server.remote_part import LateParts, RemotePart
+from millrace.server.standing_step import StandingStep, can_stand
+from millrace.server.tasks import filtered_tasks, task_of
+from millrace.server.worker import (
+    WorkerSession,
+    cause_of,
+)
+
+if TYPE_CHECKING:
+    from millrace.server.master import Master
+
+_NO_TRACE = 0
+#: How long a failed step waits for the other tasks to say that they have stopped.
+_FAREWELL_SECONDS = 2.0
+_STATUS_SECONDS = 5.0
+_ASK_SECONDS = 0.5
+#: A task that plans its part of a step takes no longer.
+_REGISTER_SECONDS = 120.0
+#: A session that is closed waits no longer for tasks to hear of it.
+_CLOSE_SECONDS = 1.0
+_MAX_ERROR_TEXT = 4096
+
+
+class MasterSession:
+    """One session: a graph, the tasks that it may use, and the steps that it runs."""
+
+    def __init__(
+        self,
+        master: Master,
+        graph: Graph,
+        config: Any,
+        target: str = "",
+        file_access: FileAccess | None = None,
+    ) -> None:
+        self.handle = secrets.token_hex(8)
+        self.graph = graph
+        self._master = master
+        self._worker = master.worker
+        self._config = config
+        self._file_access = file_access
+        self._lock = threading.RLock()  # see Worker
+        self._steps: set[int] = set()
+        self._partial_runs: set[int] = set()
+        self._closed = False
+        self._is_open = False
+        #: Set when nobody wants the session any more for which tasks are waited.
+        self._given_up = threading.Event()
+        self._home, self._addresses = self._choose_tasks(target)
+        self._devices: list[Any] = []
+        self._placer: Placer
+        self._state: WorkerSession
+
+    # -- Opening ---------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Waits until all tasks are there, and makes them ready."""
+        config = self._config
+        try:
+            self._devices = self._meet(self._addresses)
+        finally:
+            self._given_up.set()  # ends the threads that still ask, whatever happened
+        self._placer = Placer(
+            [device.name for device in self._devices],
+            allow_soft_placement=config.allow_soft_placement,
+            log=config.log_device_placement,
+        )
+        try:
+            self._state = self._open_everywhere()
+        except BaseException:
+            self.close()
+            raise
+        self._is_open = True
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a step of it runs; one that gets its feeds in parts counts until it ends."""
+        return bool(self._steps)
+
+    def give_up(self) -> None:
+        """Stops waiting for tasks; nothing happens when the session is open."""
+        self._given_up.set()
+
+    def _choose_tasks(self, target: str) -> tuple[str, dict[str, str]]:
+        master, config = self._master, self._config
+        me = self._worker.task
+        if config.HasField("cluster_def") and config.cluster_def.job:
+            tasks = filtered_tasks(ClusterSpec(config.cluster_def), config.device_filters)
+            address = target.removeprefix("grpc://") or master.peers.me.address
+            for task, place in tasks.items():
+                if place in (address, master.peers.me.address):
+                    return task, tasks
+            raise errors.InvalidArgumentError(
+                None,
+                None,
+                f"The cluster_def of the session's config does not have the task at {address} "
+                f"that the session connects to; it has {tasks}.",
+            )
+        tasks = filtered_tasks(master.cluster, config.device_filters)
+        tasks.setdefault(me, master.peers.me.address)
+        return me, tasks
+
+    def _meet(self, tasks: dict[str, str]) -> list[Any]:
+        """The devices of all tasks, those of this one first."""
+        mine = self._master.peers.me.address
+        found: dict[str, list[Any]] = {self._home: self._master.devices()}
+        failures: dict[str, errors.OpError] = {}
+        met = threading.Semaphore(0)
+        others = {task: address for task, address in tasks.items() if address != mine}
+
+        def ask(task: str, address: str) -> None:
+            try:
+                found[task] = self._ask(task, address)
+            except errors.OpError as error:
+                failures[task] = error
+                self._given_up.set()  # One that fails is enough.
+            finally:
+                met.release()
+
+        for item in others.items():
+            start_thread(ask, f"millrace meets {item[0]}", *item)
+        for _ in others:
+            met.acquire()
+        if failures:
+            raise next(iter(failures.values()))
+        devices: list[Any] = []
+        for task in [self._home, *(t for t in tasks if t != self._home)]:
+            for device in found[task]:
+                copy = messages.DeviceAttributes()
+                copy.CopyFrom(device)
+                # A session's own cluster may know the task by another name than its server does.
+                copy.name = task + device.name[len(task_of(device.name)) :]
+                devices.append(copy)
+        return devices
+
+    def _ask(self, task: str, address: str) -> list[Any]:
+        """The devices of a task; waits until it answers."""
+        patience = Patience("CreateSession has waited")
+        while not self._given_up.is_set():
+            try:
+                stub = self._master.peers.connection(address).worker()
+                # Short calls: who gives up should not be waited for.
+                timeout = min(_ASK_SECONDS, max(0.1, patience.seconds_left()))
+                answer = stub.get_status(
+                    messages.GetStatusRequest(), timeout=timeout, wait_for_ready=True
+                )
+                return list(answer.device_attributes)
+            except (errors.DeadlineExceededError, errors.UnavailableError):
+                patience.tell(
+                    lambda: (
+                        f"{task} at {address}: check that its process runs and that the "
+                        "address is right (device_filters leave tasks out)"
+                    )
+                )
+        raise errors.UnavailableError(
+            None, None, f"Nobody waits any more for the session that {task} was needed for."
+        )
+
+    def _open_everywhere(self) -> WorkerSession:
+        config, me = self._config, self._master.peers.me
+        isolated = config.isolate_session_state
+        for task, address in self._addresses.items():
+            if task == self._home:
+                continue
+            request = messages.CreateWorkerSessionRequest(
+                session_handle=self.handle,
+                isolate_session_state=isolated,
+                master_task=me.address,
+            )
+            job = DeviceSpec.from_string(task)
+            request.server_def.job_name = job.job
+            request.server_def.task_index = job.task
+            cluster: dict[str, dict[int, str]] = {}
+            for name, place in self._addresses.items():
+                spec = DeviceSpec.from_string(name)
+                assert spec.job is not None and spec.task is not None
+                cluster.setdefault(spec.job, {})[spec.task] = place
+            request.server_def.cluster.CopyFrom(ClusterSpec(cluster).as_cluster_def())
+            stub = self._master.peers.connection(address).worker()
+            stub.create_worker_session(request, timeout=_STATUS_SECONDS)
+        return self._worker.create_session(
+            self.handle, me.address, self._addresses, isolated, self._file_access
+        )
+
+    # -- Preparing -------------------------------------------------------------------------
+
+    def prepare(
+        self, fetches: Sequence[Tensor], targets: Sequence[Operation], feeds: Sequence[Tensor]
+    ) -> PreparedStep:
+        """Prunes, places, partitions, and registers each part with its task."""
+        return self._prepare(fetches, targets, feeds)
+
+    def _prepare(
+        self,
+        fetches: Sequence[Tensor],
+        targets: Sequence[Operation],
+        feeds: Sequence[Tensor],
+        partial: bool = False,
+    ) -> PreparedStep:
+        self._check_open()
+        program = prune(fetches, targets, feeds)
+        self._placer.place(program.nodes)
+        if not has_control_flow(program):
+            pad_unique(program, lambda node: task_of(node.device))
+        parts = partition(program, task_of, self._home, ends_at_home=partial)
+        local = parts.pop(self._home)
+        remote: list[RemotePart] = []
+        try:
+            for part in parts.values():
+                remote.append(self._register(part))
+            graph = self._worker.register(self._state, local.program, late=partial)
+        except BaseException:
+            self._master.later(lambda: self._deregister(None, remote))
+            raise
+        prepared = PreparedStep(local, graph, remote, len(fetches))
+        forget = weakref.finalize(prepared, self._forget, graph.number, list(remote))
+        forget.atexit = False
+        return prepared
+
+    def _forget(self, local: int, remote: list[RemotePart]) -> None:
+        """A finalizer: must not wait, nor take a lock."""
+        self._master.later(lambda: self._deregister(local, remote))
+
+    def _register(self, part: Part) -> RemotePart:
+        address = self._addresses[part.task]
+        request = messages.RegisterGraphRequest(
+            session_handle=self.handle,
+            graph_def=to_graph_def(part.program),
+            create_worker_session_called=True,
+        )
+        try:
+            stub = self._master.peers.connection(address).worker()
+            response = stub.register_graph(request, timeout=_REGISTER_SECONDS)
+        except errors.OpError as error:
+            raise _naming(error, part.task) from None
+        return RemotePart(part, address, int(response.graph_handle))
+
+    def _deregister(self, local: int | None, remote: list[RemotePart]) -> None:
+        if local is not None:
+            self._worker.deregister(local)
+        if self._closed:
+            return  # The tasks were told to forget the whole session.
+        for part in remote:
+            request = messages.DeregisterGraphRequest(
+                session_handle=self.handle, graph_handle=str(part.graph)
+            )
+            try:
+                stub = self._master.peers.connection(part.address).worker()
+                stub.deregister_graph(request, timeout=_STATUS_SECONDS)
+            except errors.OpError:
+                continue  # A task that is gone has forgotten it.
+
+    # -- Running ---------------------------------------------------------------------------
+
+    def run(
+        self, prepared: PreparedStep, values: Sequence[Any], options: Any, run_metadata: Any
+    ) -> list[Any]:
+        """Runs one step; this task's part in the calling thread."""
+        timeout = self._config.operation_timeout_in_ms
+        trace = False
+        if options is not None:
+            timeout = options.timeout_in_ms or timeout
+            trace = options.trace_level > _NO_TRACE and run_metadata is not None
+        number = self._master.new_number()
+        step = Step(
+            self._state.state,
+            executor.run_values,
+            trace=trace,
+            timeout=timeout / 1000 if timeout > 0 else None,
+        )
+        local, plan = prepared.local, prepared.graph.plan
+        self._begin(prepared, number, step)
+        on_abandoned(lambda: self._cancel(number, "The client of the step is gone."))
+        try:
+            feeds = [values[i] for i in local.arguments]
+            if not prepared.remote:
+                try:
+                    results = executor.run(plan, step, feeds)
+                except errors.CancelledError as error:
+                    raise cause_of(error, step) from None
+                answers: dict[str, Message] = {}
+            else:
+                results, answers = self._run_everywhere(prepared, number, step, feeds, values)
+        finally:
+            self._end(number)
+        found: list[Any] = [None] * prepared.fetches
+        for i, value in zip(local.results, results, strict=True):
+            found[i] = value
+        for remote in prepared.remote:
+            tensors = answers[remote.address].tensors
+            for i, value in zip(remote.part.results, tensors, strict=False):
+                # A scalar string is bytes already when the task is in this process.
+                found[i] = value if getattr(value, "ndim", 1) else value[()]
+        if run_metadata is not None:
+            run_metadata.Clear()
+            if trace:
+                fill_metadata(run_metadata, step)
+                _add_remote_stats(run_metadata, answers.values())
+            if options is not None and options.output_partition_graphs:
+                self._fill_partition_graphs(run_metadata, prepared)
+        return found
+
+    def _run_everywhere(
+        self,
+        prepared: PreparedStep,
+        number: int,
+        step: Step,
+        feeds: Sequence[Any],
+        values: Sequence[Any],
+    ) -> tuple[list[Any], dict[str, Message]]:
+        gathering = self._start_remote(prepared, number, step, values)
+        step.listener = gathering.listener = turns.listener(gathering.channels)
+        try:
+            results: list[Any] = []
+            try:
+                results = executor.run(prepared.graph.plan, step, feeds)
+            except Exception as error:
+                gathering.fail(_from_task(self._home, cause_of(error, step)))
+            except BaseException:  # Ctrl-C: the other tasks must not go on waiting.
+                gathering.fail(errors.CancelledError(None, None, "The step was interrupted."))
+                self._abandon(prepared, number, gathering)
+                raise
+            if gathering.error is None and not gathering.wait(
+                step.deadline, Patience("A step has waited")
+            ):
+                names = ", ".join(gathering.waiting.values())
+                gathering.fail(
+                    errors.DeadlineExceededError(None, None, f"Timed out waiting for {names}")
+                )
+            if gathering.error is not None:
+                self._abandon(prepared, number, gathering)
+                raise gathering.error
+        finally:
+            self._master.forget(number)
+            # Else step and gathering would hold each other.
+            step.why = str
+            step.exchange.late = gathering.late = None
+        return results, gathering.answers
+
+    def _start_remote(
+        self, prepared: PreparedStep, number: int, step: Step, values: Sequence[Any]
+    ) -> Gathering:
+        """Asks the other tasks to run their parts."""
+        waiting = {r.address: r.part.task for r in prepared.remote}
+        gathering = self._master.gather(number, waiting, self.graph)
+        step.why = gathering.why
+
+        def on_error(error: errors.OpError) -> None:
+            step.cancellation.cancel(error)
+            self._worker.mailbox.end(number, error)
+
+        gathering.on_error = on_error
+        for remote in prepared.remote:
+            if remote.part.last_key is not None:
+                gathering.last[remote.address] = len(remote.part.results), remote.part.last_key
+        trace = step.events is not None
+
+        def fail(part: RemotePart, error: errors.OpError) -> None:
+            gathering.answer(part.address, None, _naming(error, part.part.task))
+
+        if prepared.firsts:
+            step.exchange.late = gathering.late = LateParts(
+                prepared.firsts, prepared.reads, (number, values, trace), self._worker.post, fail
+            )
+        for remote in prepared.remote:
+            try:
+                channel = self._master.peers.channel(remote.address)
+                gathering.channels.append(channel)
+                if remote.part.first_key is None:
+                    channel.send(remote.run_message(number, values, trace))
+            except errors.OpError as error:
+                fail(remote, error)
+        return gathering
+
+    def _abandon(self, prepared: PreparedStep, number: int, gathering: Gathering) -> None:
+        """Tells the other tasks that the step has failed, and gives them a moment to stop."""
+        error = gathering.error
+        assert error is not None
+        self._worker.cancel(number, error)
+        text = shorten(error.message, _MAX_ERROR_TEXT).encode()
+        if gathering.late is not None:
+            for address in gathering.late.unbegun:
+                gathering.answer(address, None, None)
+        for remote in prepared.remote:
+            if remote.address in gathering.waiting:
+                message = Message(Kind.CANCEL, number, error.error_code, text)
+                try:
+                    self._master.peers.post(remote.address, message)
+                except errors.OpError as failure:
+                    gathering.answer(remote.address, None, failure)
+        gathering.wait(time.monotonic() + _FAREWELL_SECONDS, None)
+
+    def _begin(self, prepared: PreparedStep, number: int, step: Step) -> None:
+        with self._lock:
+            self._check_open()
+            self._steps.add(number)
+            self._worker.begin(prepared.graph, number, step, self._master.peers.me.address)
+
+    def _end(self, number: int) -> None:
+        self._steps.discard(number)
+        self._worker.end(number)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise errors.CancelledError(None, None, "Session has been closed.")
+
+    def _fill_partition_graphs(self, run_metadata: Any, prepared: PreparedStep) -> None:
+        graph = prepared.graph
+        fill_partition_graphs(run_metadata, graph.nodes, graph.arguments)
+        for remote in prepared.remote:
+            run_metadata.partition_graphs.add().CopyFrom(to_graph_def(remote.part.program))
+
+    def standing_step(self, prepared: PreparedStep) -> StandingStep | None:
+        """What has another task repeat a step by itself; None where that cannot be."""
+        if self._config.operation_timeout_in_ms > 0 or not can_stand(prepared):
+            return None
+        return StandingStep(self, prepared)
+
+    # -- Partial runs ----------------------------------------------------------------------
+
+    def partial_run_setup(
+        self, fetches: Sequence[Tensor], targets: Sequence[Operation], feeds: Sequence[Tensor]
+    ) -> Any:
+        """Starts a step whose feeds arrive in parts, here; other tasks get theirs from here."""
+        prepared = self._prepare(fetches, targets, feeds, partial=True)
+        number = self._master.new_number()
+        step = Step(self._state.state, executor.run_values)
+        self._begin(prepared, number, step)
+        self._partial_runs.add(number)
+        gathering = self._start_remote(prepared, number, step, [])
+        execution = executor.Execution(prepared.graph.plan, step)
+        return PartialRun(prepared, number, gathering, execution, (feeds, fetches, targets))
+
+    def partial_run(
+        self,
+        run: PartialRun,
+        fetches: Sequence[Tensor],
+        targets: Sequence[Operation],
+        values: dict[Tensor, Any],
+    ) -> list[Any]:
+        """Gives more feeds and waits for some of the fetches."""
+        for tensor in values:
+            if tensor not in run.feeds:
+                raise errors.InvalidArgumentError(
+                    None,
+                    tensor.op,
+                    f"{tensor.name} was not a feed of partial_run_setup, or was fed before.",
+                )
+        check_can_be_computed(fetches, targets, {*run.feeds} - {*values}, run.all_feeds)
+        execution, plan = run.execution, run.execution.plan
+        for tensor, value in values.items():
+            execution.provide(run.feeds.pop(tensor), value)
+        stages = [plan.result_stages[run.fetches[t]] for t in fetches]
+        stages += [plan.target_stages[run.targets[op]] for op in targets]
+        answered = threading.Event()
+
+        def abandon() -> None:
+            if not answered.is_set():  # else the client may come back for more
+                self._cancel(run.number, "The client of the step is gone.")
+
+        on_abandoned(abandon)
+        try:
+            execution.wait(stages)
+        except Exception as error:
+            run.gathering.fail(cause_of(error, execution.step))
+            self._abandon(run.prepared, run.number, run.gathering)
+            self._finish_partial(run)
+            assert run.gathering.error is not None
+            raise run.gathering.error from None
+        finally:
+            answered.set()
+        results = [execution.values[plan.result_slots[run.fetches[t]]] for t in fetches]
+        if execution.finished:
+            run.gathering.wait(time.monotonic() + _FAREWELL_SECONDS, None)
+            self._finish_partial(run)
+        return [host_value(value) for value in results]
+
+    def _finish_partial(self, run: PartialRun) -> None:
+        self._partial_runs.discard(run.number)
+        self._master.forget(run.number)
+        self._end(run.number)
+
+    # -- The rest --------------------------------------------------------------------------
+
+    def drop_tensor(self, handle: str) -> None:
+        """Forgets a tensor that `tf.get_session_handle` kept."""
+        self._state.state.tensors.pop(handle, None)
+
+    def list_devices(self) -> list[Any]:
+        """The devices of all tasks of this session."""
+        return list(self._devices)
+
+    def reset(self, containers: list[str] | None) -> None:
+        """Drops containers everywhere."""
+        self._master.reset(containers or [], [])
+
+    def close(self) -> None:
+        """Cancels the session's steps and forgets it on every task."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            numbers = list(self._steps)
+            self._steps.clear()
+        self.give_up()
+        for number in numbers:
+            self._cancel(number, "Session has been closed.")
+            if number in self._partial_runs:  # It has no thread that would do it.
+                self._master.forget(number)
+                self._worker.end(number)
+        self._worker.delete_session(self.handle)
+        self._master.sessions.pop(self.handle, None)
+        others = [item for item in self._addresses.items() if item[0] != self._home]
+        if not others:
+            return
+        told = threading.Semaphore(0)
+
+        def tell(task: str, address: str) -> None:
+            request = messages.DeleteWorkerSessionRequest(session_handle=self.handle)
+            try:
+                stub = self._master.peers.connection(address).worker()
+                stub.delete_worker_session(request, timeout=_CLOSE_SECONDS)
+            except errors.OpError as failure:
+                logging.debug("%s did not hear of the end of a session: %s", task, failure)
+            finally:
+                told.release()
+
+        for item in others:
+            start_thread(tell, f"millrace tells {item[0]}", *item)
+        deadline = time.monotonic() + _CLOSE_SECONDS
+        for _ in others:
+            told.acquire(timeout=max(0.0, deadline - time.monotonic()))
+
+    def _cancel(self, number: int, reason: str) -> None:
+        """Ends a step, if it still runs."""
+        error = errors.CancelledError(None, None, reason)
+        gathering = self._master._gatherings.get(number)
+        if gathering is not None and gathering.fail(error):
+            with gathering.condition:
+                gathering.condition.notify_all()
+        if self._worker.is_running(number):
+            self._worker.cancel(number, error)
+
+
+def _from_task(task: str, error: errors.OpError) -> errors.OpError:
+    """The error of an op of this task, with the task's name, as other tasks' errors have it."""
+    if "[[node " not in error.message or error.message.startswith("From "):
+        return error
+    same: Any = type(error)
+    named: errors.OpError = same(error.node_def, error.op, f"From {task}:\n{error.message}")
+    return named
+
+
+def _naming(error: errors.OpError, task: str) -> errors.OpError:
+    """The error, with the task that it is about."""
+    if task in error.message:
+        return error
+    return errors.error_from_code(error.error_code, f"{task}: {error.message}")
+
+
+def _add_remote_stats(run_metadata: Any, answers: Any) -> None:
+    for message in answers:
+        stats = step_stats_pb2.StepStats()
+        stats.ParseFromString(message.text)
+        run_metadata.step_stats.dev_stats.extend(stats.dev_stats)

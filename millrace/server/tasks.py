@@ -1,0 +1,31 @@
+"""Names of tasks, and which of them a session has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from millrace.core.cluster_spec import ClusterSpec
+from millrace.core.device_spec import DeviceSpec
+
+
+def task_of(device: str) -> str:
+    """The task's part of a full device name."""
+    return device.partition("/device:")[0]
+
+
+def filtered_tasks(cluster: ClusterSpec, filters: Sequence[str]) -> dict[str, str]:
+    """Task name to address of all tasks, or of those that one of the filters names."""
+    specs = [DeviceSpec.from_string(text) for text in filters]
+    found: dict[str, str] = {}
+    for job in sorted(cluster.jobs):
+        for index in cluster.task_indices(job):
+            if not specs or any(
+                spec.job in (None, job) and spec.task in (None, index) for spec in specs
+            ):
+                found[task_name(job, index)] = cluster.task_address(job, index)
+    return found
+
+
+def task_name(job: str, index: int) -> str:
+    """``/job:ps/replica:0/task:0``."""
+    return f"/job:{job}/replica:0/task:{index}"
