@@ -175,15 +175,18 @@ def test_rounds_leave_nothing_to_the_garbage_collector():
     """What was taken may lie in memory that another task waits to have back."""
     pair = Pair(required=1)
     with tf.Session() as session:
-        for _ in range(3):
-            pair.push(session, pair.push_both, 1.0, step=9)
-            session.run(pair.taken)
-        gc.collect()
-        gc.disable()
-        try:
-            for _ in range(20):
-                pair.push(session, pair.push_both, 1.0, step=99)
-                session.run(pair.taken)
-            assert gc.collect() < 20  # not one object a round
-        finally:
-            gc.enable()
+
+        def left_by_rounds(rounds: int) -> int:
+            gc.collect()
+            gc.disable()
+            try:
+                for _ in range(rounds):
+                    pair.push(session, pair.push_both, 1.0, step=99)
+                    session.run(pair.taken)
+                return gc.collect()
+            finally:
+                gc.enable()
+
+        left_by_rounds(3)
+        # Less than one object a round; threads of earlier tests may leave some of their own once.
+        assert min(left_by_rounds(20) for _ in range(3)) < 20
