@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from importlib.machinery import ModuleSpec
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -32,9 +35,64 @@ def test_rows_are_added_up_in_their_order(dtype: Any) -> None:
     np.testing.assert_array_equal(total, wanted)
 
 
-def test_sums_are_the_same_without_scipys_loops(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_sums, "_loop", lambda: None)
+def takes_other_arguments(rows: Any, total: Any) -> None:
+    raise AssertionError("called although its arguments are others")
+
+
+def means_something_else(*arguments: Any) -> None:
+    arguments[-1].fill(1)
+
+
+LOST = {
+    "the package": lambda: None,
+    "the file": lambda: ModuleSpec("scipy", None, is_package=True),
+}
+CHANGED = {
+    "the name": SimpleNamespace(),
+    "the arguments": SimpleNamespace(coo_matmat_dense=takes_other_arguments),
+    "the meaning": SimpleNamespace(coo_matmat_dense=means_something_else),
+}
+
+
+@pytest.fixture
+def forgotten() -> Iterator[None]:
+    """A loop that was found before, or in the test, is looked for again."""
+    row_sums._loop.cache_clear()
+    yield
+    row_sums._loop.cache_clear()
+
+
+@pytest.mark.usefixtures("forgotten")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("what", LOST)
+def test_sums_are_the_same_when_scipy_is_lost(
+    what: str, dtype: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: LOST[what]())
+    total, wanted = added(dtype)
+    assert row_sums._loop() is None
+    np.testing.assert_array_equal(total, wanted)
+
+
+@pytest.mark.usefixtures("forgotten")
+@pytest.mark.parametrize("what", CHANGED)
+def test_sums_are_the_same_when_scipys_loop_is_another(
+    what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(row_sums, "_load", lambda: CHANGED[what])
     total, wanted = added(np.float32)
+    assert row_sums._loop() is None
+    np.testing.assert_array_equal(total, wanted)
+
+
+@pytest.mark.usefixtures("forgotten")
+def test_sums_are_the_same_when_scipys_loops_do_not_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails() -> None:
+        raise ImportError("undefined symbol")
+
+    monkeypatch.setattr(row_sums, "_load", fails)
+    total, wanted = added(np.float32)
+    assert row_sums._loop() is None
     np.testing.assert_array_equal(total, wanted)
 
 
