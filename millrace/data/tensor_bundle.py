@@ -78,8 +78,9 @@ _LITTLE_ENDIAN = 0
 _MASK_DELTA = 0xA282EAD8
 _CHECKSUM = struct.Struct("<I")
 #: How much is written or read, and then checked, at a time: a core's own cache still has it,
-#: with its copy in the system's memory. Pieces begin at multiples of it, where the system takes
-#: a larger page for the whole piece.
+#: with its copy in the system's memory. Pieces begin at multiples of it, which takes the system a
+#: tenth less time to write; larger ones took it several times as long, on a virtual machine and
+#: every second time (docs/decisions/0004-checkpoints.md says what is known of why).
 _CACHED_BYTES = 256 << 10
 
 
