@@ -64,6 +64,22 @@ def place_text(shape: tuple[int, ...], flat: int) -> str:
     return "[" + ",".join(str(i) for i in np.unravel_index(flat, shape)) + "]"
 
 
+def partition_shapes_text(data: Any, partitions: Any) -> str:
+    """Says that the parts given for a tensor's slices are not one for each."""
+    return (
+        "data.shape must start with partitions.shape, got data.shape = "
+        f"{shape_text(data)}, partitions.shape = {shape_text(partitions)}"
+    )
+
+
+def bad_partition_text(partitions: Any, count: int) -> str:
+    """Names the first of some parts' numbers that is none of `count`."""
+    flat = partitions.reshape(-1)
+    first = int(np.argmax((flat < 0) | (flat >= count)))
+    place = place_text(partitions.shape, first)
+    return f"partitions{place} = {flat[first]} is not in [0, {count})"
+
+
 def padded(x: Any, rows: list[tuple[int, int]], value: Any, xp: Any) -> Any:
     """An array with `value` around it."""
     if xp is np:

@@ -22,6 +22,8 @@ from millrace.graph.tensor import Tensor
 from millrace.ops import array_gather, array_shape, numeric, reduction
 from millrace.ops import fingerprint as farm
 from millrace.ops.array_rules import (
+    bad_partition_text,
+    partition_shapes_text,
     place_text,
     require_rank,
     require_rank_at_least,
@@ -215,10 +217,7 @@ def _partition_shapes(c: ShapeContext) -> list[TensorShape]:
         return [unknown_shape()] * count
     depth = len(partitions.sizes)
     if depth > len(data.sizes):
-        raise ValueError(
-            "data.shape must start with partitions.shape, got data.shape = "
-            f"{shape_text(data.sizes)}, partitions.shape = {shape_text(partitions.sizes)}"
-        )
+        raise ValueError(partition_shapes_text(data.sizes, partitions.sizes))
     merge_shapes(TensorShape(data.sizes[:depth]), partitions)
     return [TensorShape([None, *data.sizes[depth:]])] * count
 
@@ -232,17 +231,9 @@ def _partition_shapes(c: ShapeContext) -> list[TensorShape]:
 def DynamicPartition(data: Any, partitions: Any, *, num_partitions: int, xp: Any) -> Any:
     """The slices of `data`, sorted into parts by number."""
     if data.shape[: partitions.ndim] != partitions.shape:
-        raise ValueError(
-            "data.shape must start with partitions.shape, got data.shape = "
-            f"{shape_text(data.shape)}, partitions.shape = {shape_text(partitions.shape)}"
-        )
-    bad = (partitions < 0) | (partitions >= num_partitions)
-    if bad.any():
-        flat = int(np.argmax(bad.reshape(-1)))
-        raise ValueError(
-            f"partitions{place_text(partitions.shape, flat)} = {partitions.reshape(-1)[flat]} is "
-            f"not in [0, {num_partitions})"
-        )
+        raise ValueError(partition_shapes_text(data.shape, partitions.shape))
+    if ((partitions < 0) | (partitions >= num_partitions)).any():
+        raise ValueError(bad_partition_text(partitions, num_partitions))
     return [data[partitions == i] for i in range(num_partitions)]
 
 

@@ -151,6 +151,19 @@ _KIND_BYTES = {
 _KINDS = {byte: FIELDS[kind][1] for kind, byte in _KIND_BYTES.items()}
 
 
+def _dense(maps: list[Any], key: str, kind: dtypes.DType, places: Places) -> _Column:
+    """A feature that is to be a dense tensor."""
+    return _Column(
+        maps,
+        key,
+        kind,
+        lambda i, found: (
+            f"{places.feature(key, i)} Data types don't match. Data type: {found} but "
+            f"expected type: {FIELDS[kind][1]}"
+        ),
+    )
+
+
 def _flat(values: Any, kind: dtypes.DType) -> Any:
     return strings(values) if kind == dtypes.string else values
 
@@ -171,15 +184,7 @@ def fixed_column(
         block = wire.equal_floats([features.get(key) for features in maps], count)
         if block is not None:
             return block.reshape(len(maps), *sizes)
-    column = _Column(
-        maps,
-        key,
-        kind,
-        lambda i, found: (
-            f"{places.feature(key, i)} Data types don't match. Data type: {found} but "
-            f"expected type: {kind_name}"
-        ),
-    )
+    column = _dense(maps, key, kind, places)
     if not column.present.all() and not (default.size or not count):
         prefix = ""
         if places.is_batch:
@@ -221,15 +226,7 @@ def padded_column(
     kind_name = FIELDS[kind][1]
     inner = known_sizes(shape[1:])
     stride = int(np.prod(inner))
-    column = _Column(
-        maps,
-        key,
-        kind,
-        lambda i, found: (
-            f"{places.feature(key, i)} Data types don't match. Data type: {found} but "
-            f"expected type: {kind_name}"
-        ),
-    )
+    column = _dense(maps, key, kind, places)
     uneven = np.flatnonzero(column.counts % stride)
     if len(uneven):
         i = int(uneven[0])

@@ -16,6 +16,7 @@ from millrace.graph.define import Op, op
 from millrace.graph.registry import NO_GRADIENT
 from millrace.graph.shape_inference import ShapeContext, none, scalars
 from millrace.ops import shared_state
+from millrace.ops.handle_forms import both_forms
 from millrace.ops.shared_state import type_text
 from millrace.platform import gfile
 from millrace.protocol import lookup_table as protocol
@@ -293,54 +294,41 @@ def _export_shapes(c: ShapeContext) -> list[TensorShape]:
     return [TensorShape([None]), unknown_shape()]
 
 
-def _user(
-    name: str, inputs: str, rest: str, kernel: Callable[..., Any], shape: Callable[..., Any]
-) -> Op:
-    """Both forms of an op type that uses a table; returns the new one."""
-    for version, kind in (("", "ref(string)"), ("V2", "resource")):
-        definition = op(
-            f"{name}{version}(table_handle: {kind}{inputs}){rest}",
-            shape=shape,
-            gradient=NO_GRADIENT,
-            host=True,
-            stateful=bool(version),
-        )(kernel)
-    return definition
-
-
 _IN_OUT = " where Tin: type; Tout: type"
 
-LookupTableFindV2 = _user(
+_, LookupTableFindV2 = both_forms(
     "LookupTableFind",
-    ", keys: Tin, default_value: Tout",
+    "table_handle: HANDLE, keys: Tin, default_value: Tout",
     f" -> values: Tout{_IN_OUT}",
     _find,
     _find_shape,
 )
-LookupTableInsertV2 = _user(
-    "LookupTableInsert", ", keys: Tin, values: Tout", _IN_OUT, _insert, none
+_, LookupTableInsertV2 = both_forms(
+    "LookupTableInsert", "table_handle: HANDLE, keys: Tin, values: Tout", _IN_OUT, _insert, none
 )
-LookupTableImportV2 = _user(
-    "LookupTableImport", ", keys: Tin, values: Tout", _IN_OUT, _import, none
+_, LookupTableImportV2 = both_forms(
+    "LookupTableImport", "table_handle: HANDLE, keys: Tin, values: Tout", _IN_OUT, _import, none
 )
-LookupTableSizeV2 = _user("LookupTableSize", "", " -> size: int64", _size, scalars)
-LookupTableExportV2 = _user(
+_, LookupTableSizeV2 = both_forms(
+    "LookupTableSize", "table_handle: HANDLE", " -> size: int64", _size, scalars
+)
+_, LookupTableExportV2 = both_forms(
     "LookupTableExport",
-    "",
+    "table_handle: HANDLE",
     " -> (keys: Tkeys, values: Tvalues) where Tkeys: type; Tvalues: type",
     _export,
     _export_shapes,
 )
-InitializeTableV2 = _user(
+_, InitializeTableV2 = both_forms(
     "InitializeTable",
-    ", keys: Tkey, values: Tval",
+    "table_handle: HANDLE, keys: Tkey, values: Tval",
     " where Tkey: type; Tval: type",
     _initialize,
     none,
 )
-InitializeTableFromTextFileV2 = _user(
+_, InitializeTableFromTextFileV2 = both_forms(
     "InitializeTableFromTextFile",
-    ", filename: string",
+    "table_handle: HANDLE, filename: string",
     " where key_index: int >= -2; value_index: int >= -2; vocab_size: int >= -1 = -1; "
     'delimiter: string = "\t"; offset: int = 0',
     _initialize_from_text_file,

@@ -16,7 +16,7 @@ import numpy as np
 from millrace.graph.define import op
 from millrace.graph.registry import NO_GRADIENT
 from millrace.graph.shape_inference import ShapeContext, unknown
-from millrace.ops.array_rules import place_text
+from millrace.ops.array_rules import bad_partition_text, partition_shapes_text, place_text
 from millrace.ops.xla import jnp, lax
 
 __all__: list[str] = []
@@ -104,17 +104,12 @@ def _first_places(x: Any, place: Any) -> Any:
 def MaskedPartition(data: Any, partitions: Any, *, num_partitions: int, check: Any) -> Any:
     """As DynamicPartition of a vector, but elements stay where they are, among padding."""
     if data.shape != partitions.shape:
-        raise ValueError(
-            f"data.shape must start with partitions.shape, got data.shape = {data.shape}, "
-            f"partitions.shape = {partitions.shape}"
-        )
-
-    def complaint(found: Any) -> str:
-        bad = int(np.argmax((found < 0) | (found >= num_partitions)))
-        place = place_text(found.shape, bad)
-        return f"partitions{place} = {found[bad]} is not in [0, {num_partitions})"
-
-    check((partitions >= 0) & (partitions < num_partitions), complaint, partitions)
+        raise ValueError(partition_shapes_text(data.shape, partitions.shape))
+    check(
+        (partitions >= 0) & (partitions < num_partitions),
+        lambda found: bad_partition_text(found, num_partitions),
+        partitions,
+    )
     none = padding(data.dtype)
     return [jnp.where(partitions == i, data, none) for i in range(num_partitions)]
 

@@ -24,6 +24,7 @@ from millrace.graph.registry import NO_GRADIENT
 from millrace.graph.shape_inference import ShapeContext, none, scalars, unknown
 from millrace.ops import shared_state
 from millrace.ops.accumulators import TOKEN, describe_round
+from millrace.ops.handle_forms import both_forms
 from millrace.ops.shared_state import Guarded, shape_text, type_text
 from millrace.protocol import queue as protocol
 from millrace.protocol.queue import QueueState
@@ -359,29 +360,6 @@ RandomShuffleQueueV2 = _maker("RandomShuffleQueue", _COMPONENTS, _random_shuffle
 # -- Using queues ------------------------------------------------------------------------
 
 
-def _user(
-    name: str,
-    inputs: str,
-    rest: str,
-    kernel: Callable[..., Any],
-    shape: Callable[..., Any],
-    blocking: bool = True,
-) -> tuple[Op, Op]:
-    """The old and the new form of an op type that uses a queue."""
-    old, new = (
-        op(
-            f"{name}{version}(handle: {kind}{inputs}){rest}",
-            shape=shape,
-            gradient=NO_GRADIENT,
-            host=not blocking,
-            blocking=blocking,
-            stateful=bool(version),
-        )(kernel)
-        for version, kind in (("", "ref(string)"), ("V2", "resource"))
-    )
-    return old, new
-
-
 def find_for(node: Any, handle: Any, ctx: Any, enqueues: bool) -> Queue:
     """The queue that a node puts elements into, or takes them from.
 
@@ -458,26 +436,50 @@ _DEQUEUES = (
     " -> components: [component_types] where component_types: list(type) >= 1; timeout_ms: int = -1"
 )
 
-QueueEnqueue, QueueEnqueueV2 = _user(
-    "QueueEnqueue", ", components: [Tcomponents]", _ENQUEUES, _enqueue, none
+QueueEnqueue, QueueEnqueueV2 = both_forms(
+    "QueueEnqueue",
+    "handle: HANDLE, components: [Tcomponents]",
+    _ENQUEUES,
+    _enqueue,
+    none,
+    blocking=True,
 )
-QueueEnqueueMany, QueueEnqueueManyV2 = _user(
-    "QueueEnqueueMany", ", components: [Tcomponents]", _ENQUEUES, _enqueue_many, none
+QueueEnqueueMany, QueueEnqueueManyV2 = both_forms(
+    "QueueEnqueueMany",
+    "handle: HANDLE, components: [Tcomponents]",
+    _ENQUEUES,
+    _enqueue_many,
+    none,
+    blocking=True,
 )
-QueueDequeue, QueueDequeueV2 = _user("QueueDequeue", "", _DEQUEUES, _dequeue, unknown)
-QueueDequeueMany, QueueDequeueManyV2 = _user(
-    "QueueDequeueMany", ", n: int32", _DEQUEUES, _dequeue_many, unknown
+QueueDequeue, QueueDequeueV2 = both_forms(
+    "QueueDequeue", "handle: HANDLE", _DEQUEUES, _dequeue, unknown, blocking=True
 )
-QueueDequeueUpTo, QueueDequeueUpToV2 = _user(
-    "QueueDequeueUpTo", ", n: int32", _DEQUEUES, _dequeue_up_to, unknown
+QueueDequeueMany, QueueDequeueManyV2 = both_forms(
+    "QueueDequeueMany", "handle: HANDLE, n: int32", _DEQUEUES, _dequeue_many, unknown, blocking=True
 )
-QueueClose, QueueCloseV2 = _user(
-    "QueueClose", "", " where cancel_pending_enqueues: bool = false", _close, none
+QueueDequeueUpTo, QueueDequeueUpToV2 = both_forms(
+    "QueueDequeueUpTo",
+    "handle: HANDLE, n: int32",
+    _DEQUEUES,
+    _dequeue_up_to,
+    unknown,
+    blocking=True,
 )
-QueueIsClosed, QueueIsClosedV2 = _user(
-    "QueueIsClosed", "", " -> is_closed: bool", _is_closed, scalars, blocking=False
+QueueClose, QueueCloseV2 = both_forms(
+    "QueueClose",
+    "handle: HANDLE",
+    " where cancel_pending_enqueues: bool = false",
+    _close,
+    none,
+    blocking=True,
 )
-QueueSize, QueueSizeV2 = _user("QueueSize", "", " -> size: int32", _size, scalars, blocking=False)
+QueueIsClosed, QueueIsClosedV2 = both_forms(
+    "QueueIsClosed", "handle: HANDLE", " -> is_closed: bool", _is_closed, scalars
+)
+QueueSize, QueueSizeV2 = both_forms(
+    "QueueSize", "handle: HANDLE", " -> size: int32", _size, scalars
+)
 
 
 @op(

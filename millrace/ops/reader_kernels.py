@@ -27,6 +27,7 @@ from millrace.graph.define import Op, op
 from millrace.graph.registry import NO_GRADIENT
 from millrace.graph.shape_inference import ShapeContext, none, scalars, vector_of_unknown
 from millrace.ops import shared_state
+from millrace.ops.handle_forms import both_forms
 from millrace.ops.queue_kernels import Queue
 from millrace.platform import file_access, gfile
 
@@ -581,50 +582,40 @@ def _reset(reader_handle: Any, *, ctx: Any) -> None:
     _find(ctx, reader_handle).reset()
 
 
-def _user(
-    name: str,
-    inputs: str,
-    outputs: str,
-    kernel: Callable[..., Any],
-    shape: Callable[..., Any],
-    blocking: bool = False,
-) -> tuple[Op, Op]:
-    """The old and the new form of an op type that uses a reader."""
-    old, new = (
-        op(
-            f"{name}{version}(reader_handle: {kind}{inputs.replace('HANDLE', kind)}){outputs}",
-            shape=shape,
-            gradient=NO_GRADIENT,
-            host=not blocking,
-            blocking=blocking,
-            stateful=bool(version),
-        )(kernel)
-        for version, kind in (("", "ref(string)"), ("V2", "resource"))
-    )
-    return old, new
-
-
-ReaderRead, ReaderReadV2 = _user(
-    "ReaderRead", ", queue_handle: HANDLE", " -> (key: string, value: string)", _read, scalars, True
+ReaderRead, ReaderReadV2 = both_forms(
+    "ReaderRead",
+    "reader_handle: HANDLE, queue_handle: HANDLE",
+    " -> (key: string, value: string)",
+    _read,
+    scalars,
+    blocking=True,
 )
-ReaderReadUpTo, ReaderReadUpToV2 = _user(
+ReaderReadUpTo, ReaderReadUpToV2 = both_forms(
     "ReaderReadUpTo",
-    ", queue_handle: HANDLE, num_records: int64",
+    "reader_handle: HANDLE, queue_handle: HANDLE, num_records: int64",
     " -> (keys: string, values: string)",
     _read_up_to,
     vector_of_unknown,
-    True,
+    blocking=True,
 )
-ReaderNumRecordsProduced, ReaderNumRecordsProducedV2 = _user(
-    "ReaderNumRecordsProduced", "", " -> records_produced: int64", _records_produced, scalars
+ReaderNumRecordsProduced, ReaderNumRecordsProducedV2 = both_forms(
+    "ReaderNumRecordsProduced",
+    "reader_handle: HANDLE",
+    " -> records_produced: int64",
+    _records_produced,
+    scalars,
 )
-ReaderNumWorkUnitsCompleted, ReaderNumWorkUnitsCompletedV2 = _user(
-    "ReaderNumWorkUnitsCompleted", "", " -> units_completed: int64", _work_units_completed, scalars
+ReaderNumWorkUnitsCompleted, ReaderNumWorkUnitsCompletedV2 = both_forms(
+    "ReaderNumWorkUnitsCompleted",
+    "reader_handle: HANDLE",
+    " -> units_completed: int64",
+    _work_units_completed,
+    scalars,
 )
-ReaderSerializeState, ReaderSerializeStateV2 = _user(
-    "ReaderSerializeState", "", " -> state: string", _serialize_state, scalars
+ReaderSerializeState, ReaderSerializeStateV2 = both_forms(
+    "ReaderSerializeState", "reader_handle: HANDLE", " -> state: string", _serialize_state, scalars
 )
-ReaderRestoreState, ReaderRestoreStateV2 = _user(
-    "ReaderRestoreState", ", state: string", "", _restore_state, none
+ReaderRestoreState, ReaderRestoreStateV2 = both_forms(
+    "ReaderRestoreState", "reader_handle: HANDLE, state: string", "", _restore_state, none
 )
-ReaderReset, ReaderResetV2 = _user("ReaderReset", "", "", _reset, none)
+ReaderReset, ReaderResetV2 = both_forms("ReaderReset", "reader_handle: HANDLE", "", _reset, none)

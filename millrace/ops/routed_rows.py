@@ -18,7 +18,7 @@ from millrace.core.written import Written
 from millrace.graph.define import op
 from millrace.graph.registry import NO_GRADIENT
 from millrace.graph.shape_inference import unknown
-from millrace.ops.array_rules import place_text
+from millrace.ops.array_rules import bad_partition_text, partition_shapes_text
 from millrace.ops.padded_unique import padded_length, padding
 from millrace.ops.row_sums import add_rows
 from millrace.ops.xla import jnp
@@ -60,17 +60,9 @@ def RouteRows(
       which elements are in it, in the order of their indices, and which of its indices each has.
     """
     if data.shape != partitions.shape:
-        raise ValueError(
-            f"data.shape must start with partitions.shape, got data.shape = {data.shape}, "
-            f"partitions.shape = {partitions.shape}"
-        )
-    bad = (partitions < 0) | (partitions >= num_partitions)
-    if bad.any():
-        flat = int(np.argmax(bad))
-        raise ValueError(
-            f"partitions{place_text(partitions.shape, flat)} = {partitions[flat]} is not in "
-            f"[0, {num_partitions})"
-        )
+        raise ValueError(partition_shapes_text(data.shape, partitions.shape))
+    if ((partitions < 0) | (partitions >= num_partitions)).any():
+        raise ValueError(bad_partition_text(partitions, num_partitions))
     none = padding(data.dtype)
     if (data == none).any():
         raise ValueError(f"{none} is no index of a row")

@@ -9,6 +9,7 @@ otherwise.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -38,6 +39,34 @@ class _Readiness(NamedTuple):
 
 
 _READY = _Readiness(True)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Source:
+    """Where a checkpoint to restore is: in a folder, the newest one there, or in a file.
+
+    Attributes:
+      folder: The folder, or None.
+      file: The file, or None.
+      waits: Whether to wait for a first one in the folder.
+      seconds: For how long; None for ever.
+    """
+
+    folder: str | None
+    file: str | None
+    waits: bool
+    seconds: float | None
+
+    def __post_init__(self) -> None:
+        if self.folder and self.file:
+            raise ValueError(
+                "Can not provide both checkpoint_dir and checkpoint_filename_with_path."
+            )
+
+    @property
+    def path(self) -> str | None:
+        """The one of the two that is given."""
+        return self.folder or self.file
 
 
 class SessionManager:
@@ -124,7 +153,9 @@ class SessionManager:
             afterwards; says which variables have no value.
           ValueError: Both a folder and a file are given.
         """
-        _check_one_source(checkpoint_dir, checkpoint_filename_with_path)
+        source = _Source(
+            checkpoint_dir, checkpoint_filename_with_path, wait_for_checkpoint, max_wait_secs
+        )
         sess = self._session_factory(master, graph=self._graph, config=config)
         try:
             succession = Succession.of(master, sess, self._graph, checkpoint_dir)
@@ -137,14 +168,7 @@ class SessionManager:
                 # Its local variables have values already.
                 _close_quietly(sess)
                 sess = self._session_factory(master, graph=self._graph, config=config)
-            is_restored = self._restore(
-                sess,
-                saver,
-                checkpoint_dir,
-                checkpoint_filename_with_path,
-                wait_for_checkpoint,
-                max_wait_secs,
-            )
+            is_restored = self._restore(sess, saver, source)
             if not is_restored:
                 if init_op is None and not init_fn and self._local_init_op is None:
                     where = f"there is no checkpoint in {checkpoint_dir!r}, and " * bool(
@@ -242,17 +266,12 @@ class SessionManager:
         Raises:
           ValueError: Both a folder and a file are given.
         """
-        _check_one_source(checkpoint_dir, checkpoint_filename_with_path)
+        source = _Source(
+            checkpoint_dir, checkpoint_filename_with_path, wait_for_checkpoint, max_wait_secs
+        )
         sess = self._session_factory(master, graph=self._graph, config=config)
         try:
-            is_restored = self._restore(
-                sess,
-                saver,
-                checkpoint_dir,
-                checkpoint_filename_with_path,
-                wait_for_checkpoint,
-                max_wait_secs,
-            )
+            is_restored = self._restore(sess, saver, source)
             succession = Succession.of(master, sess, self._graph, checkpoint_dir)
             if succession is not None:
                 succession.claim(sess, saver)
@@ -263,21 +282,20 @@ class SessionManager:
         if not is_restored:
             # No checkpoint: the caller has to initialise the model.
             return sess, False
-        source = checkpoint_dir or checkpoint_filename_with_path
         if not local.ready:
             logging.info(
                 "Restoring model from %s did not make model ready for local init: %s",
-                source,
+                source.path,
                 local.reason,
             )
             return sess, False
         model = self._model_ready(sess)
         if not model.ready:
             logging.info(
-                "Restoring model from %s did not make model ready: %s", source, model.reason
+                "Restoring model from %s did not make model ready: %s", source.path, model.reason
             )
             return sess, False
-        logging.info("Restored model from %s", source)
+        logging.info("Restored model from %s", source.path)
         return sess, True
 
     def wait_for_session(
@@ -334,35 +352,27 @@ class SessionManager:
         finally:
             _close_quietly(sess)
 
-    def _restore(
-        self,
-        sess: Any,
-        saver: Any,
-        checkpoint_dir: str | None,
-        checkpoint_filename_with_path: str | None,
-        wait_for_checkpoint: bool,
-        max_wait_secs: float | None,
-    ) -> bool:
+    def _restore(self, sess: Any, saver: Any, source: _Source) -> bool:
         """Whether a checkpoint was restored into a new session."""
-        if not saver or not (checkpoint_dir or checkpoint_filename_with_path):
+        if not saver or not source.path:
             return False
-        if checkpoint_filename_with_path:
-            self._restore_into(sess, saver, checkpoint_filename_with_path)
+        if source.file:
+            self._restore_into(sess, saver, source.file)
             return True
-        assert checkpoint_dir is not None
-        state = get_checkpoint_state(checkpoint_dir)
-        if wait_for_checkpoint:
-            wait = Wait(self._recovery_wait_secs, max_wait_secs, self._clock)
+        folder = source.path
+        state = get_checkpoint_state(folder)
+        if source.waits:
+            wait = Wait(self._recovery_wait_secs, source.seconds, self._clock)
             while not (state and state.model_checkpoint_path):
                 logging.info("Waiting for checkpoint to be available.")
                 if not wait.pause(
                     lambda: (
-                        f"for a first checkpoint in {checkpoint_dir!r}. Check that whoever "
+                        f"for a first checkpoint in {folder!r}. Check that whoever "
                         "writes it runs, and that both name the same folder."
                     )
                 ):
                     break
-                state = get_checkpoint_state(checkpoint_dir)
+                state = get_checkpoint_state(folder)
         if not (state and state.model_checkpoint_path):
             return False
         self._restore_into(sess, saver, state.model_checkpoint_path)
@@ -445,11 +455,6 @@ def _look(sess: Any, op: Any, what: str) -> _Readiness:
         return _READY
     missing = tuple(name.decode("utf-8") for name in names.ravel())
     return _Readiness(False, "Variables not initialized: " + ", ".join(missing), missing)
-
-
-def _check_one_source(checkpoint_dir: str | None, filename: str | None) -> None:
-    if checkpoint_dir and filename:
-        raise ValueError("Can not provide both checkpoint_dir and checkpoint_filename_with_path.")
 
 
 def _recover_last_checkpoints(saver: Any, checkpoint_dir: str | None) -> None:
