@@ -231,13 +231,14 @@ def test_a_step_that_is_interrupted_is_ended_on_every_task(any_cluster, until, m
         until(lambda: not any_cluster.busy())
 
 
-def test_five_hundred_blocked_steps_do_not_stop_the_one_that_frees_them(cluster, until):
+@pytest.mark.parametrize("remote", [False, True], ids=["steps", "clients"])
+def test_five_hundred_that_are_blocked_do_not_stop_the_one_that_frees_them(cluster, until, remote):
     value, put = blocked_ops()
     with tf.device(PS):
         many = tf.FIFOQueue(1000, [tf.float32], shapes=[[]], shared_name="empty").enqueue_many(
             [tf.ones([500])]
         )
-    sess = tf.Session(cluster.target("worker"))
+    sess = tf.Session(cluster.target("worker", remote=remote))
     sess.run(put)
     assert sess.run(value) == 3.0
     found = []
@@ -248,33 +249,9 @@ def test_five_hundred_blocked_steps_do_not_stop_the_one_that_frees_them(cluster,
     for thread in threads:
         thread.start()
     until(lambda: len(cluster["ps", 0].worker._running) == 500)
-    with tf.Session(cluster.target("worker", 1)) as other:
+    with sess if remote else tf.Session(cluster.target("worker", 1)) as other:
         other.run(many)
-    for thread in threads:
-        thread.join(20)
-    assert found == [3.0] * 500
-    sess.close()
-
-
-def test_five_hundred_blocked_clients_do_not_stop_another(cluster, until):
-    value, put = blocked_ops()
-    with tf.device(PS):
-        many = tf.FIFOQueue(1000, [tf.float32], shapes=[[]], shared_name="empty").enqueue_many(
-            [tf.ones([500])]
-        )
-    sess = tf.Session(cluster.target("worker", remote=True))
-    sess.run(put)
-    assert sess.run(value) == 3.0
-    found = []
-    threads = [
-        threading.Thread(target=lambda: found.append(sess.run(value)), daemon=True)
-        for _ in range(500)
-    ]
-    for thread in threads:
-        thread.start()
-    until(lambda: len(cluster["ps", 0].worker._running) == 500)
-    sess.run(many)
-    for thread in threads:
-        thread.join(20)
-    assert found == [3.0] * 500
+        for thread in threads:
+            thread.join(20)
+        assert found == [3.0] * 500
     sess.close()

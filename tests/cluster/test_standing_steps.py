@@ -30,6 +30,13 @@ class Belt:
             self.move = self.sink.enqueue(moved)
             self.runner = tf.train.QueueRunner(self.sink, [self.move], **runner)
 
+    def started(self, session, coord=None):
+        """The runner's threads, after the first value has passed."""
+        threads = self.runner.create_threads(session, coord=coord, start=True)
+        self.fill(session, 1)
+        assert self.get(session, 1) == [2]
+        return threads
+
     def fill(self, session, *values):
         session.run(self.put, {self.values: values}, options=PATIENCE)
 
@@ -52,9 +59,7 @@ def test_a_runner_asks_once_for_all_its_steps(any_cluster):
     belt = Belt()
     worker = any_cluster["worker", 0]
     with tf.Session(worker.target) as session, tf.Session(any_cluster.target("worker", 1)) as other:
-        threads = belt.runner.create_threads(session, start=True)
-        belt.fill(session, 0)
-        assert belt.get(session, 1) == [1]
+        threads = belt.started(session)
         traffic = worker.peers.traffic()[TASK]
         before = traffic.messages_sent, traffic.messages_received
         belt.fill(other, *range(50))
@@ -188,9 +193,7 @@ def test_the_coordinator_stops_a_runner_that_waits(any_cluster, until):
     # one must be told by whoever wrote the program.
     belt.runner._cancel_op = belt.source.close(cancel_pending_enqueues=True)
     with tf.Session(any_cluster.target("worker")) as session:
-        threads = belt.runner.create_threads(session, coord=coord, start=True)
-        belt.fill(session, 5)
-        assert belt.get(session, 1) == [6]
+        threads = belt.started(session, coord)
         until(lambda: standing(any_cluster))
         coord.request_stop()
         join(threads)
@@ -204,9 +207,7 @@ def test_no_repetition_begins_after_the_coordinator_has_stopped(any_cluster, unt
     belt = Belt(cancel_op=nothing, close_op=nothing)
     coord = tf.train.Coordinator()
     with tf.Session(any_cluster.target("worker")) as session:
-        threads = belt.runner.create_threads(session, coord=coord, start=True)
-        belt.fill(session, 1)
-        assert belt.get(session, 1) == [2]
+        threads = belt.started(session, coord)
         until(lambda: waits(any_cluster))
         coord.request_stop()
         until(lambda: all(each.rests for each in list(standing(any_cluster).values())))
@@ -250,9 +251,7 @@ def test_a_task_that_is_lost_ends_the_repetitions_at_the_other_one(make_cluster,
     belt = Belt()
     coord = tf.train.Coordinator()
     session = tf.Session(cluster.target("worker"))
-    threads = belt.runner.create_threads(session, coord=coord, start=True)
-    belt.fill(session, 1)
-    assert belt.get(session, 1) == [2]
+    threads = belt.started(session, coord)
     until(lambda: standing(cluster))
     if lost == "worker":
         cluster["ps", 0]._lose(cluster.spec["worker"][0], "as if it were gone")

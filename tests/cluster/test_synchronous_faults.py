@@ -333,12 +333,16 @@ def test_a_worker_says_whose_gradient_a_round_waits_for(replicas, impatient, cap
 # -- A worker that ends well, without the hook ---------------------------------------------------
 
 
-def test_a_worker_with_a_supervisor_hands_its_part_to_the_others_when_it_ends_well(replicas):
-    chief, worker = replicas
-    size = chief.optimizer._sync_token_queue
+def tokens(chief):
+    """How many steps the workers may make that nobody has begun."""
     with chief.graph.as_default():
         chief.graph._unsafe_unfinalize()
-        size = size.size()
+        return chief.optimizer._sync_token_queue.size()
+
+
+def test_a_worker_with_a_supervisor_hands_its_part_to_the_others_when_it_ends_well(replicas):
+    chief, worker = replicas
+    size = tokens(chief)
 
     def session(end):
         with worker.graph.as_default():
@@ -395,10 +399,7 @@ def test_the_others_go_on_when_a_worker_with_a_plain_session_has_ended_well(repl
 
 def test_a_session_that_does_not_train_leaves_nothing(replicas):
     chief, worker = replicas
-    size = chief.optimizer._sync_token_queue
-    with chief.graph.as_default():
-        chief.graph._unsafe_unfinalize()
-        size = size.size()
+    size = tokens(chief)
     with tf.Session(worker.target, graph=worker.graph) as session:
         session.run([worker.step, *worker.model])
     assert chief.run(size) == 0
@@ -406,10 +407,7 @@ def test_a_session_that_does_not_train_leaves_nothing(replicas):
 
 def test_a_worker_whose_hook_has_said_farewell_does_not_say_it_again(replicas):
     chief, worker = replicas
-    size = chief.optimizer._sync_token_queue
-    with chief.graph.as_default():
-        chief.graph._unsafe_unfinalize()
-        size = size.size()
+    size = tokens(chief)
     threads = [chief.push(2.0), worker.push(4.0)]
     close_round(chief)
     joined(*threads)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import millrace as tf
+from tests.unit.ops.conftest import run
 
 
 @pytest.fixture(autouse=True)
@@ -21,11 +22,6 @@ def fed(*values: Any, dtype: Any = np.float32) -> tf.Tensor:
     """A tensor whose value is known only in the run."""
     array = np.array(values, dtype)
     return tf.placeholder_with_default(array, array.shape)
-
-
-def run(tensor: Any) -> Any:
-    with tf.Session() as session:
-        return session.run(tensor)
 
 
 def nodes() -> list[tuple[str, str]]:

@@ -9,22 +9,13 @@ import numpy as np
 import pytest
 
 import millrace as tf
+from tests.unit.ops.conftest import fed, run
 
 
 @pytest.fixture(autouse=True)
 def graph() -> Iterator[tf.Graph]:
     with tf.Graph().as_default() as graph:
         yield graph
-
-
-def fed(value: Any, dtype: Any = np.float32) -> tf.Tensor:
-    array = np.array(value, dtype)
-    return tf.placeholder_with_default(array, array.shape)
-
-
-def run(tensor: Any) -> Any:
-    with tf.Session() as session:
-        return session.run(tensor)
 
 
 ODD = [-1.5, 300.75, 1e10, np.nan, np.inf, -1e10]

@@ -3,29 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pytest
 
 import millrace as tf
 from millrace.ops.comparison import Equal, NotEqual, PopulationCount
+from tests.unit.ops.conftest import fed, run
 
 
 @pytest.fixture(autouse=True)
 def graph() -> Iterator[tf.Graph]:
     with tf.Graph().as_default() as graph:
         yield graph
-
-
-def fed(value: Any, dtype: Any = np.float32) -> tf.Tensor:
-    array = np.array(value, dtype)
-    return tf.placeholder_with_default(array, array.shape)
-
-
-def run(tensor: Any) -> Any:
-    with tf.Session() as session:
-        return session.run(tensor)
 
 
 def test_shapes_that_do_not_broadcast_are_unequal_only_where_that_is_asked_for() -> None:

@@ -11,6 +11,7 @@ import pytest
 
 import millrace as tf
 from millrace.ops.contraction import Einsum
+from tests.unit.ops.conftest import run
 
 
 @pytest.fixture(autouse=True)
@@ -27,11 +28,6 @@ A, B = RANDOM.normal(size=(2, 3)), RANDOM.normal(size=(3, 4))
 def fed(value: Any, dtype: Any = np.float64, shape: Any = "same") -> tf.Tensor:
     array = np.array(value, dtype)
     return tf.placeholder_with_default(array, array.shape if shape == "same" else shape)
-
-
-def run(tensor: Any) -> Any:
-    with tf.Session() as session:
-        return session.run(tensor)
 
 
 @pytest.mark.parametrize(("flip_a", "flip_b"), FLIPS)

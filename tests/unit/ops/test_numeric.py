@@ -11,22 +11,13 @@ import pytest
 import millrace as tf
 from millrace.ops.clip import ClipByValue
 from millrace.ops.numeric import bucketize, nth_element
+from tests.unit.ops.conftest import fed, run
 
 
 @pytest.fixture(autouse=True)
 def graph() -> Iterator[tf.Graph]:
     with tf.Graph().as_default() as graph:
         yield graph
-
-
-def fed(value: Any, dtype: Any = np.float32) -> tf.Tensor:
-    array = np.array(value, dtype)
-    return tf.placeholder_with_default(array, array.shape)
-
-
-def run(tensor: Any, feed: Any = None) -> Any:
-    with tf.Session() as session:
-        return session.run(tensor, feed)
 
 
 def test_the_length_of_a_range_is_told_in_its_own_precision() -> None:

@@ -9,22 +9,13 @@ import numpy as np
 import pytest
 
 import millrace as tf
+from tests.unit.ops.conftest import fed, run
 
 
 @pytest.fixture(autouse=True)
 def graph() -> Iterator[tf.Graph]:
     with tf.Graph().as_default() as graph:
         yield graph
-
-
-def fed(value: Any, dtype: Any = np.float32, shape: Any = "same") -> tf.Tensor:
-    array = np.array(value, dtype)
-    return tf.placeholder_with_default(array, array.shape if shape == "same" else shape)
-
-
-def run(tensor: Any) -> Any:
-    with tf.Session() as session:
-        return session.run(tensor)
 
 
 EMPTY = np.zeros((2, 0))

@@ -106,6 +106,12 @@ class Model:
         (found,) = {float(n) for v in self.sess.run(self.variables) for n in v}
         return found
 
+    def newest_moved(self, template: Path, folder: Path) -> float:
+        """The same, where the state file's paths are those of a folder that this is a copy of."""
+        state = folder / "checkpoint"
+        state.write_text(state.read_text().replace(str(template), str(folder)))
+        return self.newest(folder)
+
 
 @pytest.fixture(autouse=True)
 def no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,10 +173,7 @@ def test_a_save_that_is_killed_leaves_the_one_before_it(
     folder = tmp_path / "f"
     found, outcomes = [], []
     for error in operations_until_success(model, tmp_path / "t", folder, monkeypatch, step=3):
-        # Paths in the state file are those of the template: it stands for a folder that moved.
-        state = (folder / "checkpoint").read_text().replace(str(tmp_path / "t"), str(folder))
-        (folder / "checkpoint").write_text(state)
-        found.append(model.newest(folder))
+        found.append(model.newest_moved(tmp_path / "t", folder))
         outcomes.append(error)
         # A run that goes on from there can save.
         model.set(4)
@@ -198,9 +201,7 @@ def test_an_elected_chiefs_save_that_is_killed_leaves_the_one_before_it(
     elect()
     found, outcomes = [], []
     for error in operations_until_success(model, tmp_path / "t", folder, monkeypatch, step=3):
-        state = (folder / "checkpoint").read_text().replace(str(tmp_path / "t"), str(folder))
-        (folder / "checkpoint").write_text(state)
-        found.append(model.newest(folder))
+        found.append(model.newest_moved(tmp_path / "t", folder))
         outcomes.append(error)
         elect()
         model.set(4)
@@ -221,9 +222,7 @@ def test_a_save_over_another_that_is_killed_leaves_one_of_the_two(
     model.saver.save(model.sess, str(tmp_path / "t" / "m"), write_meta_graph=False)
     found, outcomes = [], []
     for error in operations_until_success(model, tmp_path / "t", folder, monkeypatch, step=None):
-        state = (folder / "checkpoint").read_text().replace(str(tmp_path / "t"), str(folder))
-        (folder / "checkpoint").write_text(state)
-        found.append(model.newest(folder))
+        found.append(model.newest_moved(tmp_path / "t", folder))
         outcomes.append(error)
         model.set(4)
         model.saver.save(model.sess, str(folder / "m"), write_meta_graph=False)
