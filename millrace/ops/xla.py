@@ -50,7 +50,16 @@ jax.config.update("jax_cpu_enable_async_dispatch", False)  # type: ignore[no-unt
 # It tells of every kind of device that this machine lacks.
 logging.getLogger("jax._src.xla_bridge").setLevel(logging.WARNING)
 
-__all__ = ["JOINING_LOOPS", "JOINS_LOOPS", "compiled", "jax", "jnp", "lax", "use_threads"]
+__all__ = [
+    "JOINING_LOOPS",
+    "JOINS_LOOPS",
+    "compiled",
+    "has_one_thread",
+    "jax",
+    "jnp",
+    "lax",
+    "use_threads",
+]
 
 
 def _spare_old_operations() -> None:
@@ -74,6 +83,8 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _KEPT_BYTES = 1 << 30
 #: Variables of the environment that tell XLA's CPU client how many threads it gets.
 _THREADS = ("PJRT_NPROC", "NPROC")
+#: How many it was given by `use_threads`; None for its own choice, or the user's.
+_threads_given: int | None = None
 
 
 def _keep_freed_memory() -> None:
@@ -188,10 +199,17 @@ def use_threads(count: int) -> bool:
     """
     if xla_bridge.backends_are_initialized() or any(name in os.environ for name in _THREADS):
         return False
+    global _threads_given
     os.environ[_THREADS[0]] = str(count)
     try:
         with installed.quick_answers():
             jax.devices()
     finally:
         del os.environ[_THREADS[0]]
+    _threads_given = count
     return True
+
+
+def has_one_thread() -> bool:
+    """Whether XLA's pool was given a single thread."""
+    return _threads_given == 1

@@ -378,10 +378,18 @@ class _Partitioner:
                 )
             message.edges[edge] = i
         types = [edge.dtype.base_dtype for edge in message.edges]
+        shapes = [_static_shape(edge) for edge in message.edges]
         message.send = Node(
             self._unique(f"send_{key}"),
             SEND,
-            {"T": types, "to": to.encode(), "key": key, "last": False, "on_request": False},
+            {
+                "T": types,
+                "to": to.encode(),
+                "key": key,
+                "last": False,
+                "on_request": False,
+                "shapes": shapes,
+            },
             list(message.edges),
             list(message.controls),
             device=source,
@@ -401,7 +409,7 @@ class _Partitioner:
                     b"" if guards is None else guard_texts.get(edge) or guards.text(edge)
                     for edge in message.edges
                 ],
-                "shapes": [_static_shape(edge) for edge in message.edges],
+                "shapes": shapes,
             },
             device=to,
             order=-1,

@@ -29,11 +29,11 @@ def _receive(*, ctx: Any, node: Any) -> Any:
 
 #: Sends values to the task ``to``. The ``last`` ones, after which a part only has to say that it is
 #: over, go with the message that says so. Those ``on_request`` are variables as they are when the
-#: task ``to`` asks for them; they are no part of what is run.
+#: task ``to`` asks for them; they are no part of what is run. ``shapes``: what is known of theirs.
 SEND = registry.OpDefinition(
     parse(
         "_SendTensors(tensors: [T]) where T: list(type) >= 0; to: string; key: int; "
-        "last: bool = false; on_request: bool = false"
+        "last: bool = false; on_request: bool = false; shapes: list(shape) = []"
     ),
     shape_rule=lambda c: None,
     kernel=_send,
