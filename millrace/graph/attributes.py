@@ -97,6 +97,8 @@ def infer_kind(value: Any) -> str:
     ):
         if isinstance(value, types):
             return kind
+    if hasattr(value, "to_name_attr_list"):
+        return "func"
     raise TypeError(f"{value!r} of type {type(value).__name__} cannot be an attribute value")
 
 

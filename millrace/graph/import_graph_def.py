@@ -521,7 +521,7 @@ class _Importer:
             if spec is not None:
                 _check_attr(signature, spec, value, name)
                 attrs[key] = self._stored(value)
-            elif (stored := attributes.from_proto(value)) is not None:
+            elif (stored := self._stored(value)) is not None:
                 attrs[key] = stored
         if (groups := attrs.get("_class")) is not None:
             attrs["_class"] = [self._renamed_group(group) for group in groups]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 from google.protobuf import text_format
 from tensorboard.compat.proto import graph_pb2, op_def_pb2
@@ -579,3 +580,22 @@ def test_another_function_of_the_same_name_is_refused(graph: tf.Graph) -> None:
     tf.import_graph_def(branches(1))
     with pytest.raises(ValueError, match="a different function with the same name already exists"):
         tf.import_graph_def(branches(5))
+
+
+def test_gradients_of_branches_and_loops_are_exported_with_their_functions(graph: tf.Graph) -> None:
+    x = tf.placeholder_with_default([1.0, 2.0], [2], name="x")
+    branch = tf.cond(tf.reduce_sum(x) > 2.0, lambda: x * x, lambda: x)
+    loop = tf.while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, y * x), [0, x])[1]
+    (first,) = tf.gradients(branch, x)
+    (second,) = tf.gradients(tf.gradients(branch, x), x)
+    (of_loop,) = tf.gradients(loop, x)
+    names = [tensor.name for tensor in (first, second, of_loop)]
+    with tf.Session() as session:
+        wanted = session.run([first, second, of_loop])
+    message = graph.as_graph_def()
+    with tf.Graph().as_default():
+        copies = tf.import_graph_def(message, return_elements=names, name="copy")
+        with tf.Session() as session:
+            found = session.run(copies)
+    np.testing.assert_allclose(found, wanted)
+    np.testing.assert_allclose(wanted, [[2, 4], [2, 2], [4, 32]])
