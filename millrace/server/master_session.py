@@ -45,6 +45,7 @@ from millrace.server.distributed_step import (
     PreparedStep,
     check_can_be_computed,
 )
+from millrace.server.late import within
 from millrace.server.remote_part import LateParts, RemotePart
 from millrace.server.standing_step import StandingStep, can_stand
 from millrace.server.tasks import filtered_tasks, task_of
@@ -61,7 +62,7 @@ _NO_TRACE = 0
 _FAREWELL_SECONDS = 2.0
 _STATUS_SECONDS = 5.0
 _ASK_SECONDS = 0.5
-#: A task that plans its part of a step takes no longer.
+#: A task that makes ready for a session, or plans its part of a step, takes no longer.
 _REGISTER_SECONDS = 120.0
 #: A session that is closed waits no longer for tasks to hear of it.
 _CLOSE_SECONDS = 1.0
@@ -223,7 +224,8 @@ class MasterSession:
                 cluster.setdefault(spec.job, {})[spec.task] = place
             request.server_def.cluster.CopyFrom(ClusterSpec(cluster).as_cluster_def())
             stub = self._master.peers.connection(address).worker()
-            stub.create_worker_session(request, timeout=_STATUS_SECONDS)
+            with within(_REGISTER_SECONDS, task, "make ready for a session"):
+                stub.create_worker_session(request, timeout=_REGISTER_SECONDS)
         return self._worker.create_session(
             self.handle, me.address, self._addresses, isolated, self._file_access
         )
@@ -276,7 +278,8 @@ class MasterSession:
         )
         try:
             stub = self._master.peers.connection(address).worker()
-            response = stub.register_graph(request, timeout=_REGISTER_SECONDS)
+            with within(_REGISTER_SECONDS, part.task, "plan its part of a step"):
+                response = stub.register_graph(request, timeout=_REGISTER_SECONDS)
         except errors.OpError as error:
             raise _naming(error, part.task) from None
         return RemotePart(part, address, int(response.graph_handle))

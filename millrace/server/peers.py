@@ -28,11 +28,13 @@ from millrace.rpc.message import Kind, Message
 from millrace.rpc.security import Security
 from millrace.rpc.service import Connection
 from millrace.rpc.socket_channel import SocketChannel
+from millrace.server.late import within
 
 PLAIN = "grpc"
 FAST = "grpc+fast"
 PROTOCOLS = (PLAIN, FAST)
-_DIAL_SECONDS = 10.0
+#: How long a task may take to answer a greeting, and to open a channel then.
+_MEET_SECONDS, _DIAL_SECONDS = 60.0, 10.0
 _MAX_TICKETS = 1024
 _MAX_CONNECTIONS = 1024
 #: A greeting is a name, an address and a few numbers.
@@ -171,9 +173,10 @@ class Peers:
             return mine
         connection = self.connection(address)
         greeting = {**self.me._asdict(), "protocol": self._protocol, **self._offer()}
-        answer = _read_greeting(
-            connection.meet(json.dumps(greeting).encode(), timeout=_DIAL_SECONDS)
-        )
+        with within(_MEET_SECONDS, f"The task at {address}", "answer a greeting"):
+            answer = _read_greeting(
+                connection.meet(json.dumps(greeting).encode(), timeout=_MEET_SECONDS)
+            )
         them, ticket = answer.identity, bytes.fromhex(answer.details["ticket"])
         port = answer.details.get("fast_port")
         channel: Channel
@@ -286,7 +289,8 @@ class Peers:
         if self.was_paused():
             self.doubt()
         if message.kind is Kind.PING:
-            channel.send(Message(Kind.PONG, message.step, message.key))
+            with contextlib.suppress(errors.UnavailableError):  # Who asked is gone meanwhile.
+                channel.send(Message(Kind.PONG, message.step, message.key))
         elif self._doubt:
             self._believe(channel, message)
         else:

@@ -47,8 +47,9 @@ from millrace.training.saver import Saver
 from millrace.training.task_register import SCHEME, TaskRegister, keys_for, tasks_of
 
 _NAME = "/millrace/training"
-#: How long a task that a session was just made with may take to answer.
-_SECONDS = 10.0
+#: How long a task that a session was just made with may take to answer: one that is gone is found
+#: sooner, and to begin anew on a busy machine would take longer.
+_SECONDS = 60.0
 #: How long a program that ends waits for it.
 _LAST_SECONDS = 2.0
 

@@ -79,6 +79,15 @@ def test_a_ping_is_answered(two, until):
     until(lambda: heard == [Kind.PONG])
 
 
+def test_a_ping_of_one_who_is_gone_is_no_error(two, caplog):
+    """As a task finds that was stopped for a while: who asked has given it up."""
+    (a, _), (_, at_b) = two
+    channel = a.channel(at_b)
+    channel.close()
+    channel._received(Message(Kind.PING))
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
 def test_a_message_that_nobody_can_use_does_no_harm(two, until):
     (a, _), (_, at_b) = two
     heard = kinds_heard_by(a)

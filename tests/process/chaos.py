@@ -13,6 +13,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import socket
 import statistics
@@ -43,6 +44,7 @@ class Fault(NamedTuple):
     """What was done, and what came of it.
 
     Attributes:
+      at: When, on the clock of the logs.
       kind: As "kill ps".
       task: Whom it befell.
       found: Seconds until a worker noticed, if one had to.
@@ -50,6 +52,7 @@ class Fault(NamedTuple):
       lost: Steps that were lost.
     """
 
+    at: float
     kind: str
     task: str
     found: float | None
@@ -200,7 +203,12 @@ class Chaos:
             for when in [line[0]]
         ]
         return Fault(
-            kind, task.name, min(noticed) - at if noticed else None, recovered, self._lost(at)
+            round(at, 3),
+            kind,
+            task.name,
+            min(noticed) - at if noticed else None,
+            recovered,
+            self._lost(at),
         )
 
     def _lost(self, since: float) -> int:
@@ -271,27 +279,48 @@ def table(faults: list[Fault]) -> Iterator[str]:
         yield f"{kind:14}{len(those):6}" + "".join(f"{each:>15}" for each in shown)
 
 
+def keep_logs(chaos: Chaos, folder: Path, kept: Path) -> None:
+    """Keeps what the tasks said, and when the faults were: for reading why one took long."""
+    kept.mkdir(parents=True, exist_ok=True)
+    for name in chaos.tasks:
+        log = folder / f"{name}.log"
+        if log.exists():
+            shutil.copy(log, kept)
+    (kept / "faults.txt").write_text("\n".join(map(str, chaos.faults)) + "\n")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--faults", type=int, default=200, help="of each mode")
     parser.add_argument("--spacing", type=int, default=40, help="steps between faults")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--mode", choices=("sync", "async", "both"), default="both")
+    parser.add_argument("--keep", type=Path, help="a folder for the tasks' logs, with times")
     options = parser.parse_args()
     status = 0
-    for mode in ("async", "sync") if options.mode == "both" else (options.mode,):
-        with tempfile.TemporaryDirectory() as folder:
-            os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", f"{folder}/xla")
-            os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
-            os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
-            chaos = Chaos(Path(folder), options.seed, mode == "sync")
-            result = chaos.run(options.faults, options.spacing)
-        overshoot = result["step"] - result["last_step"]
-        good = result["accuracy"] > 0.96 and 0 <= overshoot <= 4 * WORKERS
-        print(f"\n{mode}: {result} {'good' if good else 'NOT GOOD'}")
-        print("\n".join(table(chaos.faults)), flush=True)
-        status = status or int(not good)
+    with tempfile.TemporaryDirectory() as cache:
+        os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", cache)
+        os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+        os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
+        for mode in ("async", "sync") if options.mode == "both" else (options.mode,):
+            status = torment(mode, options) or status
     return status
+
+
+def torment(mode: str, options: argparse.Namespace) -> int:
+    """Trains in one mode, and says what came of it; 0 if it was as it should be."""
+    with tempfile.TemporaryDirectory() as folder:
+        chaos = Chaos(Path(folder), options.seed, mode == "sync")
+        try:
+            result = chaos.run(options.faults, options.spacing)
+        finally:
+            if options.keep is not None:
+                keep_logs(chaos, Path(folder), options.keep / mode)
+    overshoot = result["step"] - result["last_step"]
+    good = result["accuracy"] > 0.96 and 0 <= overshoot <= 4 * WORKERS
+    print(f"\n{mode}: {result} {'good' if good else 'NOT GOOD'}")
+    print("\n".join(table(chaos.faults)), flush=True)
+    return int(not good)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,96 @@
+"""A task that answers late, because its machine is busy: who waits for it may recover, not end."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import millrace as tf
+from millrace.core import errors
+from millrace.server import master_session, peers
+
+
+class Slow:
+    """Holds calls until it is told to let go."""
+
+    def __init__(self) -> None:
+        self.let_go = threading.Event()
+
+    def __call__(self, method: Any) -> Any:
+        def held(*args: Any, **kwargs: Any) -> Any:
+            assert self.let_go.wait(60)
+            return method(*args, **kwargs)
+
+        return held
+
+
+@pytest.fixture
+def slow() -> Iterator[Slow]:
+    made = Slow()
+    yield made
+    made.let_go.set()
+
+
+def test_a_task_that_takes_too_long_for_a_new_session_is_an_error_that_sessions_recover_from(
+    cluster: Any, slow: Slow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = cluster["ps", 0].worker
+    monkeypatch.setattr(worker, "create_session", slow(worker.create_session))
+    monkeypatch.setattr(master_session, "_REGISTER_SECONDS", 0.2)
+    with pytest.raises(errors.RECOVERABLE, match="/job:ps/replica:0/task:0.* 0.2 s"):
+        tf.Session(cluster.target("worker"))
+
+
+def test_a_task_that_takes_too_long_for_a_graph_is_an_error_that_sessions_recover_from(
+    cluster: Any, slow: Slow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with tf.device("/job:ps/task:0"):
+        one = tf.Variable(1, name="one")
+    with tf.Session(cluster.target("worker")) as session:
+        worker = cluster["ps", 0].worker
+        monkeypatch.setattr(worker, "register", slow(worker.register))
+        monkeypatch.setattr(master_session, "_REGISTER_SECONDS", 0.2)
+        with pytest.raises(errors.RECOVERABLE, match="/job:ps/replica:0/task:0.* 0.2 s"):
+            session.run(one.initializer)
+
+
+def test_a_task_that_takes_too_long_to_meet_another_is_an_error_that_sessions_recover_from(
+    make_cluster: Any, slow: Slow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peers.Peers, "meet", slow(peers.Peers.meet))
+    cluster = make_cluster({"ps": 1, "worker": 1}, "socket")
+    with tf.device("/job:ps/task:0"):
+        one = tf.Variable(1, name="one")
+    with tf.Session(cluster.target("worker")) as session:
+        monkeypatch.setattr(peers, "_MEET_SECONDS", 0.2)
+        with pytest.raises(errors.RECOVERABLE, match="/job:ps/replica:0/task:0.* 0.2 s"):
+            session.run(one.initializer)
+
+
+def test_a_monitored_session_outlives_a_task_that_answers_late(
+    cluster: Any, slow: Slow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a machine where all cores are busy: the first attempts run out of time."""
+    with tf.device("/job:ps/task:0"):
+        step = tf.train.get_or_create_global_step()
+        add = tf.assign_add(step, 1)
+    worker = cluster["ps", 0].worker
+    create, late = worker.create_session, []
+
+    def create_session(*args: Any) -> Any:
+        if len(late) == 3:
+            return create(*args)
+        late.append(args)
+        if len(late) == 3:  # The next attempt has all the time that it needs.
+            monkeypatch.setattr(master_session, "_REGISTER_SECONDS", 120.0)
+        return slow(create)(*args)
+
+    monkeypatch.setattr(worker, "create_session", create_session)
+    monkeypatch.setattr(master_session, "_REGISTER_SECONDS", 0.2)
+    config = tf.ConfigProto(device_filters=["/job:ps", "/job:worker/task:0"])
+    with tf.train.MonitoredTrainingSession(cluster.target("worker"), config=config) as session:
+        assert session.run(add) == 1
+    assert len(late) == 3
