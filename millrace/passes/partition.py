@@ -20,7 +20,7 @@ from millrace.graph import registry
 from millrace.passes import frames, schedule
 from millrace.passes.constants import detach_constants
 from millrace.passes.fewer_messages import after, dissolve_groups, is_little
-from millrace.passes.function_body import bodies_of
+from millrace.passes.function_body import bodies_of, functions_of
 from millrace.passes.late_part import LatePartFinder
 from millrace.passes.node import (
     Edge,
@@ -170,14 +170,16 @@ class _Partitioner:
             task = self._task[node]
             for i, edge in enumerate(node.inputs):
                 if self._crosses(edge.node, task):
-                    if edge.dtype._is_ref_dtype and _is_named_in_body(edge.node, node):
+                    if _is_used_in_body(edge, node):
                         raise errors.InvalidArgumentError(
                             None,
                             node.source,
-                            f"{node.name} ({node.type}) on {task} reads or writes the variable "
-                            f"{edge.node.name} in a branch or loop, but that is on "
-                            f"{self._task[edge.node]}. Place the branch or loop there too, or read "
-                            "the variable before it.",
+                            f"{node.name} ({node.type}) on {task} uses {edge.node.name} in a "
+                            f"branch or loop, but that is on {self._task[edge.node]}. A branch or "
+                            "loop runs on one task: where the state is that it uses, unless that "
+                            "is on several, or something in it belongs to a place (files, Python, "
+                            "printing). Use the value of a variable instead (v.read_value() before "
+                            "it), or take one of the two out of it.",
                         )
                     crossings.append((node, i, edge))
                     self._message(edge.node, task).edges.setdefault(edge, -1)
@@ -336,10 +338,8 @@ class _Partitioner:
     def _settle_loops(self) -> None:
         """Moves a loop to the one task whose state it needs, or splits it if there are several."""
         order = frames.order(self._program)
-        loops = groups_of_loops(order)
-        if not loops:
-            return
         settle_handles(order, self._task)
+        loops = groups_of_loops(order)
         splitter: LoopSplitter | None = None
         for nodes in loops.values():
             bound = {self._task[node] for node in nodes if _holds_state(node)}
@@ -373,8 +373,7 @@ class _Partitioner:
                     None,
                     edge.node.source,
                     f"{edge.name} is a handle ({edge.dtype.name}) that is used on {to}, but what "
-                    f"is behind it is on {source}. Place its users there too, or give a loop or "
-                    "branch the value of a variable (v.read_value() before it).",
+                    f"is behind it is on {source}. Place its users there too.",
                 )
             message.edges[edge] = i
         types = [edge.dtype.base_dtype for edge in message.edges]
@@ -514,13 +513,17 @@ def _may_wait(node: Node) -> bool:
     return any(_may_wait(inner) for body in bodies_of(node) for inner in body.nodes)
 
 
-def _is_named_in_body(variable: Node, node: Node) -> bool:
-    """Whether a function that the node calls uses a variable itself, not its value."""
-    return any(
-        edge.dtype._is_ref_dtype and edge.node.name == variable.name
+def _is_used_in_body(edge: Edge, node: Node) -> bool:
+    """Whether a function that the node calls uses the state behind a handle, not its value."""
+    if not functions_of(node):
+        return False
+    if edge.dtype.name == "resource":
+        return True
+    return edge.dtype._is_ref_dtype and any(
+        used.dtype._is_ref_dtype and used.node.name == edge.node.name
         for body in bodies_of(node)
         for inner in body.nodes
-        for edge in inner.inputs
+        for used in inner.inputs
     )
 
 

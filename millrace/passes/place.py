@@ -3,15 +3,18 @@
 Nodes that must be together (colocation groups, and whoever holds a reference or a handle to a
 variable, queue or table) form one group; a group's device is the first that satisfies the
 merged requests of its members, else, with soft placement, the first device of the right task,
-else an error that says what was asked and what there is.
+else an error that says what was asked and what there is. Branches and loops then go where the
+state is that they use (`follow_handles.py`).
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 
 from millrace.core import errors
 from millrace.core.device_spec import DeviceSpec, are_compatible, matches
+from millrace.passes.follow_handles import follow_handles
 from millrace.passes.node import Node
 
 Log = Callable[[str], None]
@@ -59,8 +62,10 @@ class Placer:
                 chosen = self._choose(requested)
             for node in members:
                 node.device = chosen
-                if self._log is not None:
-                    self._log(f"{node.name}: ({node.type}): {chosen}")
+        follow_handles(nodes)
+        if self._log is not None:
+            for node in itertools.chain.from_iterable(groups):
+                self._log(f"{node.name}: ({node.type}): {node.device}")
 
     def _choose(self, requested: list[Node]) -> str:
         wanted = DeviceSpec.from_string(requested[0].device)

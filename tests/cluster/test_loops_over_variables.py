@@ -80,22 +80,6 @@ def test_a_condition_sees_what_the_body_changes(cluster):
         assert sess.run(rounds) == 4
 
 
-def test_a_loop_that_changes_a_variable_of_another_task_is_refused_in_words(cluster):
-    with tf.variable_scope("c", use_resource=True), tf.device(PS):
-        v = tf.get_variable("v", [], initializer=tf.zeros_initializer())
-    with tf.device(WORKER):
-
-        def body(i):
-            with tf.control_dependencies([v.assign_add(1.0, read_value=False)]):
-                return i + 1
-
-        rounds = tf.while_loop(lambda i: i < 4, body, [0])
-    with tf.Session(cluster.target("worker")) as sess:
-        sess.run(v.initializer)
-        with pytest.raises(tf.errors.InvalidArgumentError, match=r"read_value\(\) before it"):
-            sess.run(rounds)
-
-
 def test_a_branch_that_is_not_taken_may_read_a_variable_without_a_value(cluster):
     with tf.device(WORKER), tf.variable_scope("c", use_resource=True):
         v = tf.get_variable("v", [], initializer=tf.zeros_initializer())

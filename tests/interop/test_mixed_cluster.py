@@ -19,6 +19,7 @@ CASES = {
     "training.py": ["mlp_adam_ref", "mlp_momentum_resource", "embedding_adagrad"],
     "control_flow.py": (
         "cond_over_tasks_of_v1 cond_over_tasks_of_v2 cond_that_assigns_of_v1 "
+        "cond_on_a_resource_of_v1 cond_on_a_resource_of_v2 "
         "while_over_tasks_of_v1 while_over_tasks_of_v2 while_that_assigns_of_v1 "
         "map_and_scan_of_v1 old_functions"
     ).split(),

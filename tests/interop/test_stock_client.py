@@ -26,7 +26,8 @@ CASES = {
     ],
     "control_flow.py": (
         "cond_of_v1 cond_of_v2 cond_over_tasks_of_v1 cond_over_tasks_of_v2 "
-        "cond_that_assigns_of_v1 nested_cond_of_v1 nested_cond_of_v2 while_loop_of_v1 "
+        "cond_that_assigns_of_v1 cond_on_a_resource_of_v1 cond_on_a_resource_of_v2 "
+        "nested_cond_of_v1 nested_cond_of_v2 while_loop_of_v1 "
         "while_loop_of_v2 while_over_tasks_of_v1 while_over_tasks_of_v2 "
         "while_that_assigns_of_v1 nested_while_of_v1 nested_while_of_v2 map_and_scan_of_v1 "
         "map_and_scan_of_v2 tensor_array_of_v1 tensor_array_of_v2 functions_of_v2 "

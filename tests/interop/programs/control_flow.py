@@ -97,6 +97,29 @@ def _cond_that_assigns(site):
 sites.named_case("cond_that_assigns_of_v1", _cond_that_assigns)
 
 
+def _cond_on_a_resource(site):
+    """Both branches use a variable of another task, one of them to write; with its gradient."""
+    with site.ps(1):
+        v = tf.get_variable("resource_v", initializer=[1.0, 2.0], use_resource=True)
+    with site.worker():
+        x = tf.placeholder(tf.float32, [])
+        read = tf.cond(x > 0, lambda: v.read_value() * x, lambda: v.read_value() - 1.0)
+        slope = tf.gradients(read, v)[0]
+        written = tf.cond(
+            x > 0, lambda: tf.identity(v.assign_add([x, x])), lambda: tf.identity(v.read_value())
+        )
+    found = []
+    with site.session() as sess:
+        sess.run(tf.global_variables_initializer())
+        for value in (2.0, -3.0, 5.0):
+            found += [sess.run([read, slope], {x: value}), sess.run(written, {x: value})]
+            found.append(sess.run(v))
+    return found
+
+
+_both("cond_on_a_resource", _cond_on_a_resource)
+
+
 def _nested_cond(site):
     with site.worker():
         x = tf.placeholder(tf.int32, [])
