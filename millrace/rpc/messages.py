@@ -155,6 +155,7 @@ _worker = _declare(
             repeated DeviceAttributes cluster_device_attributes = 4
             string master_task = 5
             int64 master_incarnation = 6
+            string client = 1000
         """,
         "CreateWorkerSessionResponse": "",
         "DeleteWorkerSessionRequest": "string session_handle = 1",

@@ -1,4 +1,4 @@
-"""Allotments: how many steps of one client may compute at the same time.
+"""Allotments: how many steps of one client may compute at the same time on one task.
 
 A client that asks for thousands of steps at once would have a thread for each, and others one among
 thousands. So a few of its steps compute, and its others wait until one has ended, in the order in
@@ -6,15 +6,23 @@ which they came. Clients do not wait for each other here: the system shares the 
 that each has. A step that waits for something else (a queue, another task) has no share meanwhile,
 so that steps which wait for each other cannot block each other.
 
-A share belongs to a thread: the one that serves the client's call.
+A share belongs to a thread: the one that serves the client's call, or one that goes on with a part
+of a step that another task's master has asked for. Such a part waits for its turn without a thread,
+because whoever brings it reads messages that others wait for.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+
+from millrace.platform import logging
+
+#: Called when its turn has come.
+Action = Callable[[], None]
 
 _thread = threading.local()
 
@@ -24,15 +32,17 @@ class Allotments:
 
     Args:
       most: How many steps of a client compute at a time.
+      elsewhere: Calls a function in another thread.
     """
 
-    def __init__(self, most: float) -> None:
+    def __init__(self, most: float, elsewhere: Callable[[Action], None] | None = None) -> None:
         self._most = most
+        self._elsewhere = elsewhere or (lambda action: action())
         self._lock = threading.Lock()
         #: How many compute, of clients that have any.
         self._computing: dict[str, int] = {}
-        #: Held locks, of those that wait; who gives a share to one releases its lock.
-        self._waiting: dict[str, deque[threading.Lock]] = {}
+        #: Those that wait: held locks, which who gives a share to one releases, and actions.
+        self._waiting: dict[str, deque[threading.Lock | Action]] = {}
 
     @contextlib.contextmanager
     def of(self, client: str) -> Iterator[None]:
@@ -59,16 +69,53 @@ class Allotments:
 
     def end(self, client: str) -> None:
         """One step less computes: the next one may."""
+        action = self._next(client)
+        if action is not None:
+            self._elsewhere(functools.partial(self._run, client, action))
+
+    def run(self, client: str, action: Action) -> None:
+        """Has an action called in another thread, when one more step of a client may compute.
+
+        It has a share until it returns. Who calls this does not wait.
+        """
+        with self._lock:
+            computing = self._computing.get(client, 0)
+            if computing >= self._most:
+                self._waiting.setdefault(client, deque()).append(action)
+                return
+            self._computing[client] = computing + 1
+        self._elsewhere(functools.partial(self._run, client, action))
+
+    def _run(self, client: str, action: Action | None) -> None:
+        """Calls an action with a share that there is for it, and those whose turn is next."""
+        before = current()
+        _thread.share = Share(self, client)
+        try:
+            while action is not None:
+                try:
+                    action()
+                except Exception:  # A mistake of ours; others wait for the share.
+                    logging.error("A part of a step failed to go on", exc_info=True)
+                action = self._next(client)
+        finally:
+            _thread.share = before
+
+    def _next(self, client: str) -> Action | None:
+        """Hands a share on that is not needed any more; what is to be called with it, if any."""
         with self._lock:
             waiting = self._waiting.get(client)
             if waiting:
-                waiting.popleft().release()
+                found = waiting.popleft()
                 if not waiting:
                     del self._waiting[client]
-                return
+                if callable(found):
+                    return found
+                found.release()
+                return None
             self._computing[client] -= 1
             if not self._computing[client]:
                 del self._computing[client]
+            return None
 
 
 class Share:
@@ -79,6 +126,10 @@ class Share:
     def __init__(self, allotments: Allotments, client: str) -> None:
         self._allotments = allotments
         self._client = client
+
+    def anew(self) -> contextlib.AbstractContextManager[None]:
+        """Waits for another share of the client's, for a thread that computes beside this one."""
+        return self._allotments.of(self._client)
 
     def pause(self) -> None:
         """The step does not compute: another one may."""

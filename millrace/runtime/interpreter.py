@@ -13,6 +13,7 @@ may wait has a thread of its own.
 from __future__ import annotations
 
 import collections
+import contextlib
 import queue
 import threading
 from collections import deque
@@ -35,6 +36,7 @@ from millrace.passes.frames import (
 )
 from millrace.passes.node import Edge, Node, variable_of
 from millrace.passes.transfer import LOOP_RECEIVE, LOOP_SEND
+from millrace.runtime import allotments
 from millrace.runtime.compiled_stage import random_key
 from millrace.runtime.deferred import Deferred
 from millrace.runtime.kernel_call import (
@@ -144,10 +146,12 @@ class RegionStage:
         if not self.blocking:
             return interpretation.run()
         deferred = Deferred(f"the end of {', '.join(self.loops) or 'a branch'}")
+        share = allotments.current()
 
         def interpret() -> None:
             try:
-                results = interpretation.run()
+                with contextlib.nullcontext() if share is None else share.anew():
+                    results = interpretation.run()
             except Exception as error:
                 deferred.set_error(error)
             else:
@@ -207,7 +211,14 @@ class _Interpretation:
         return any(self._outside.get(edge, DEAD) is not DEAD for edge in node.inputs)
 
     def _take_arrival(self) -> None:
-        node, frame, number, deferred = self._arrived.get()
+        share = allotments.current() if self._arrived.empty() else None
+        if share is not None:  # What arrives may be of a step that needs a share.
+            share.pause()
+        try:
+            node, frame, number, deferred = self._arrived.get()
+        finally:
+            if share is not None:
+                share.resume()
         self._pending -= 1
         try:
             outputs = deferred.result()

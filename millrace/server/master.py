@@ -74,6 +74,7 @@ class Master:
         config: Any,
         target: str = "",
         file_access: FileAccess | None = None,
+        client: str = "",
     ) -> MasterSession:
         """A new session; waits until the tasks that it may use are there.
 
@@ -82,11 +83,12 @@ class Master:
           config: The session's ConfigProto.
           target: What the client connected to.
           file_access: What a client that is not in this process may touch.
+          client: The name of such a client.
 
         Raises:
           UnavailableError: The server is stopped before they are.
         """
-        session = MasterSession(self, graph, config, target, file_access)
+        session = MasterSession(self, graph, config, target, file_access, client)
         with self._lock:
             self._opening.add(session)
             closed = self._closed

@@ -14,13 +14,11 @@ from millrace.graph.graph import Graph
 from millrace.graph.import_graph_def import extend_graph, forget_origins
 from millrace.graph.operation import Operation
 from millrace.graph.tensor import Tensor
-from millrace.platform import limits
 from millrace.platform.file_access import FileAccess
 from millrace.rpc import messages
 from millrace.rpc.failed_node import with_marked_node
 from millrace.rpc.service import caller, client
 from millrace.rpc.wire_limit import check_fits
-from millrace.runtime.allotments import Allotments
 from millrace.server.distributed_step import PreparedStep
 from millrace.server.guest import GraphSize, SessionQuota, read_tensor
 from millrace.server.master import Master
@@ -160,7 +158,7 @@ class MasterService:
         self._quota = SessionQuota(lambda handle: handle in master.sessions)
         self._served: dict[str, _ServedSession] = {}
         self.leases = SessionLeases(self._is_busy, self._end)
-        self._allotments = Allotments(limits.COMPUTING_STEPS_PER_CLIENT.value)
+        self._allotments = master.worker.allotments
 
     def _is_busy(self, handle: str) -> bool:
         session = self._master.sessions.get(handle)
@@ -190,13 +188,21 @@ class MasterService:
         size = GraphSize()
         size.add(request.graph_def)
         add_to_graph(graph, request.graph_def)
-        session = self._master.create_session(graph, config, request.target, self._file_access)
+        session = self._master.create_session(
+            graph, config, request.target, self._file_access, self._client_elsewhere()
+        )
         self._quota.note(session.handle, caller())
         self._served[session.handle] = _ServedSession(session, size)
         self.leases.open(session.handle)
         self.leases.close_idle()
         self._forget_closed()
         return messages.CreateSessionResponse(session_handle=session.handle, graph_version=0)
+
+    def _client_elsewhere(self) -> str:
+        """The name of the client whose call this thread serves, for other tasks."""
+        name = client()
+        # On loopback a client is a connection, of which other machines have the same ones.
+        return name if name == caller() else f"{name} at {self._master.peers.me.address}"
 
     def _forget_closed(self) -> None:
         for handle in [h for h in list(self._served) if h not in self._master.sessions]:

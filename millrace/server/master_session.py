@@ -79,6 +79,7 @@ class MasterSession:
         config: Any,
         target: str = "",
         file_access: FileAccess | None = None,
+        client: str = "",
     ) -> None:
         self.handle = secrets.token_hex(8)
         self.graph = graph
@@ -86,6 +87,8 @@ class MasterSession:
         self._worker = master.worker
         self._config = config
         self._file_access = file_access
+        #: Whose it is, for the tasks that limit what they do for each client.
+        self._client = client or master.peers.me.address
         self._lock = threading.RLock()  # see Worker
         self._steps: set[int] = set()
         self._partial_runs: set[int] = set()
@@ -213,6 +216,7 @@ class MasterSession:
                 session_handle=self.handle,
                 isolate_session_state=isolated,
                 master_task=me.address,
+                client=self._client,
             )
             job = DeviceSpec.from_string(task)
             request.server_def.job_name = job.job

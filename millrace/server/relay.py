@@ -17,6 +17,8 @@ from collections.abc import Callable
 MAX_HERE = 64
 
 GoOn = Callable[[], None]
+#: What is to go on, and how it would elsewhere.
+_Ready = collections.deque[tuple[GoOn, Callable[[GoOn], None]]]
 
 
 class Relay:
@@ -31,28 +33,33 @@ class Relay:
         self._elsewhere = elsewhere
         self._local = threading.local()
 
-    def resume(self, go_on: GoOn) -> None:
-        """Calls the function soon: in this thread if it delivers, else elsewhere."""
-        ready: collections.deque[GoOn] | None = getattr(self._local, "ready", None)
+    def resume(self, go_on: GoOn, elsewhere: Callable[[GoOn], None] | None = None) -> None:
+        """Calls the function soon: in this thread if it delivers, else elsewhere.
+
+        Args:
+          go_on: The function.
+          elsewhere: Calls it in another thread, if it is not the usual way.
+        """
+        ready: _Ready | None = getattr(self._local, "ready", None)
         if ready is None:
-            self._elsewhere(go_on)
+            (elsewhere or self._elsewhere)(go_on)
         else:
-            ready.append(go_on)
+            ready.append((go_on, elsewhere or self._elsewhere))
 
     def deliver(self, action: Callable[[], None]) -> None:
         """Calls `action`, which hands a message over, and then what that has set free."""
         if getattr(self._local, "ready", None) is not None:
             action()  # by what was set free: whoever delivers further out will go on
             return
-        ready: collections.deque[GoOn] = collections.deque()
+        ready: _Ready = collections.deque()
         self._local.ready = ready
         try:
             action()
             for _ in range(MAX_HERE):
                 if not ready:
                     break
-                ready.popleft()()
+                ready.popleft()[0]()
         finally:
             self._local.ready = None
-            for go_on in ready:
-                self._elsewhere(go_on)
+            for go_on, elsewhere in ready:
+                elsewhere(go_on)

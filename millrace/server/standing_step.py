@@ -194,13 +194,13 @@ class _Repetition:
         self._step = step
         self._over = over
         self.rests = False
-        self._resume: executor.Resume = worker.resume_elsewhere
+        self._resume: executor.Resume = graph.session.elsewhere
         self._execution: executor.Execution | None = None
         self._begun_at = 0.0
 
     def start(self) -> None:
         """Begins the first round; it may compile, which must not keep a transport waiting."""
-        self._worker.resume_elsewhere(self._begin_round)
+        self._graph.session.elsewhere(self._begin_round)
 
     def _begin_round(self) -> None:
         step = self._step

@@ -6,7 +6,7 @@ no thread while it waits: what it waits for goes on with it on arrival.
 
 from __future__ import annotations
 
-import contextlib
+import functools
 import secrets
 import threading
 import time
@@ -18,10 +18,12 @@ from millrace.core import errors
 from millrace.passes.node import Node, Program
 from millrace.passes.rendezvous import RECEIVES, SENDS
 from millrace.passes.transfer import LOOP_RECEIVE, LOOP_SEND, RECEIVE, SEND
+from millrace.platform import limits
 from millrace.platform.file_access import FileAccess
 from millrace.rpc.channel import Channel
 from millrace.rpc.message import Kind, Message
 from millrace.runtime import executor
+from millrace.runtime.allotments import Allotments
 from millrace.runtime.cancellation import Cancellation
 from millrace.runtime.deferred import Deferred
 from millrace.runtime.kernel_call import StoredState, VariableRef, op_error
@@ -56,20 +58,31 @@ class WorkerSession:
     Attributes:
       handle: The session's name.
       master: The address of the master's task.
+      client: Whose it is: the master's address for a client in its process, else a name that is
+        the same wherever the client comes from.
       addresses: Where the session's tasks are.
+      elsewhere: Goes on with a part in another thread, when it is the client's turn.
+      resume: The same in this thread, if it delivers messages.
     """
 
     def __init__(
         self,
         handle: str,
         master: str,
+        client: str,
         addresses: dict[str, str],
         resources: ResourceStore,
         file_access: FileAccess | None,
+        ways: tuple[executor.Resume, executor.Resume],
     ) -> None:
         self.handle = handle
         self.master = master
+        self.client = client
         self.addresses = addresses
+        self.elsewhere, self.resume = ways
+        #: Whether the thread that reads the master's messages may run parts of it that are quick.
+        #: Nobody else may wait for that thread, nor may a client have several of them.
+        self.runs_at_once = False
         self.state = SessionState(resources, file_access)
         self.graphs: set[int] = set()
 
@@ -277,6 +290,8 @@ class Worker:
         #: between reading variables and sending gradients is a step, of which nothing runs here.
         self._heard_of: dict[str, float] = {}
         self._relay = Relay(self.resume_elsewhere)
+        #: How many steps and parts of steps of each client compute here at a time.
+        self.allotments = Allotments(limits.COMPUTING_STEPS_PER_CLIENT.value, self.resume_elsewhere)
         #: Told the address of each master that begins a session here.
         self.on_session: Callable[[str], None] = lambda master: None
         self._stopped = False
@@ -296,6 +311,7 @@ class Worker:
         addresses: dict[str, str],
         isolated: bool,
         file_access: FileAccess | None = None,
+        client: str = "",
     ) -> WorkerSession:
         """Makes ready for a master's session.
 
@@ -306,12 +322,19 @@ class Worker:
           isolated: Whether it shares no variables with others.
           file_access: What a session of a client elsewhere may touch; None for one in this
             process, which may do what the process may.
+          client: Whose it is; empty for a client in the master's process.
         """
         resources = ResourceStore() if isolated else self.resources
-        session = WorkerSession(handle, master, addresses, resources, file_access)
+        client = client or master
+        elsewhere = functools.partial(self.allotments.run, client)
+        resume = functools.partial(self._relay.resume, elsewhere=elsewhere)
+        session = WorkerSession(
+            handle, master, client, addresses, resources, file_access, (elsewhere, resume)
+        )
         with self._lock:
             self._check_serves()
             self._sessions[handle] = session
+            self._settle_neighbours()
             idle = [s.handle for s in self._sessions.values() if not s.graphs]
         if len(idle) > _MAX_IDLE_SESSIONS:
             self.delete_session(idle[0])  # Its master made it, did not use it, and is gone.
@@ -344,6 +367,7 @@ class Worker:
             session = self._sessions.pop(handle, None)
             if session is None:
                 return
+            self._settle_neighbours()
             for number in session.graphs:
                 self._graphs.pop(number, None)
             numbers = [n for n, r in self._running.items() if r.graph.session is session]
@@ -352,6 +376,19 @@ class Worker:
         session.state.close()
         if session.state.resources is not self.resources:
             session.state.resources.clear_all()
+
+    def _settle_neighbours(self) -> None:
+        """Finds out anew whose parts may run where messages are read."""
+        sessions = self._sessions.values()
+        clients: dict[str, set[str]] = {}
+        masters: dict[str, set[str]] = {}
+        for each in sessions:
+            clients.setdefault(each.master, set()).add(each.client)
+            masters.setdefault(each.client, set()).add(each.master)
+        for each in sessions:
+            # A master's own process is never slowed down: it shares that thread with its guests.
+            alone = len(clients[each.master]) == 1 and len(masters[each.client]) == 1
+            each.runs_at_once = alone or each.client == each.master
 
     def sessions_of(self, master: str) -> list[str]:
         """Sessions that a master has here."""
@@ -378,8 +415,8 @@ class Worker:
             session.graphs.add(graph.number)
         compile_ahead = graph.plan.compile_ahead()
         if compile_ahead is not None:
-            with contextlib.suppress(RuntimeError):  # No thread can be had: then when it is run.
-                self._threads.submit(compile_ahead)
+            # By itself: steps of the client need not wait for what they may not need.
+            self.allotments.run(f"{session.client} compiles", compile_ahead)
         return graph
 
     def deregister(self, number: int) -> None:
@@ -505,7 +542,8 @@ class Worker:
                     None,
                     f"{len(graph.plan.argument_slots)} values expected, got {len(feeds)}",
                 )
-            quick = graph.has_run and graph.plan.is_quick
+            runs_at_once = graph.session.runs_at_once and master != ""
+            quick = runs_at_once and graph.has_run and graph.plan.is_quick
             step = Step(graph.session.state, executor.run_values, trace=request.trace)
             first = request.first
             if first is not None:
@@ -523,7 +561,6 @@ class Worker:
         execution = executor.Execution(graph.plan, step)
         for i, value in enumerate(feeds):
             execution.provide(i, value)
-        self.describe_wait(number, execution.waits_for)
 
         def finished(error: BaseException | None) -> None:
             results: list[Any] = []
@@ -537,15 +574,20 @@ class Worker:
             found = None if error is None else cause_of(error, step)
             on_done(step, results, self.end_part(number, found))
 
-        resume = self._relay.resume if quick else self.resume_elsewhere
+        if quick:
+            self.describe_wait(number, execution.waits_for)
+            self._relay.deliver(lambda: execution.drive(graph.session.resume, finished))
+            return
 
         def start() -> None:
-            execution.drive(resume, finished)
+            if step.cancellation.error is not None:  # while it waited for its turn
+                finished(step.cancellation.error)
+                return
+            self.describe_wait(number, execution.waits_for)
+            execution.drive(graph.session.elsewhere, finished)
 
-        if quick:
-            self._relay.deliver(start)
-        else:
-            self._threads.submit(start)
+        self.describe_wait(number, lambda: _turn_of(graph.session.client))
+        graph.session.elsewhere(start)
 
     def _run_at_once(
         self,
@@ -607,7 +649,9 @@ class Worker:
     def after_run(self, graph: RegisteredGraph) -> executor.Resume:
         """How a part goes on that has run before."""
         graph.has_run = True
-        return self._relay.resume if graph.plan.is_quick else self.resume_elsewhere
+        session = graph.session
+        at_once = session.runs_at_once and graph.plan.is_quick
+        return session.resume if at_once else session.elsewhere
 
     def count(self, step: Step) -> None:
         """Counts a step that goes on to be repeated."""
@@ -713,6 +757,12 @@ class Worker:
         """Raises when the server has stopped: "not found" would be true, but not the reason."""
         if self._stopped:
             raise self._stopped_error()
+
+
+def _turn_of(client: str) -> str:
+    """What a part waits for that may not compute yet, in words."""
+    limit = limits.COMPUTING_STEPS_PER_CLIENT
+    return f"its turn: {limit.value:.0f} {limit.what} ({client}; {limit.variable} raises it)"
 
 
 def cause_of(error: BaseException, step: Step) -> errors.OpError:

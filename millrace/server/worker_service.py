@@ -20,7 +20,7 @@ from millrace.passes.program_def import from_graph_def
 from millrace.platform.file_access import FileAccess
 from millrace.rpc import messages
 from millrace.rpc.failed_node import with_marked_node
-from millrace.rpc.service import caller, on_abandoned
+from millrace.rpc.service import caller, client, on_abandoned
 from millrace.runtime.deferred import Deferred
 from millrace.runtime.plan import host_value
 from millrace.runtime.step import Step
@@ -67,6 +67,7 @@ class WorkerService:
             filtered_tasks(cluster, ()),
             request.isolate_session_state,
             self._file_access,
+            request.client or client(),  # TensorFlow's masters do not say.
         )
         self._quota.note(request.session_handle, caller())
         return messages.CreateWorkerSessionResponse()
@@ -80,8 +81,9 @@ class WorkerService:
         """Plans a part, and connects to the tasks that it sends to."""
         session = self._worker.session(request.session_handle)
         GraphSize().add(request.graph_def)
-        program = from_graph_def(request.graph_def)
-        graph = self._worker.register(session, program)
+        with self._worker.allotments.of(f"{session.client} plans"):
+            program = from_graph_def(request.graph_def)
+            graph = self._worker.register(session, program)
         for address in graph.peers:
             self._connect(address)
         return messages.RegisterGraphResponse(graph_handle=str(graph.number))

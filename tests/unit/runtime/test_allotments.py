@@ -35,6 +35,66 @@ def test_so_many_steps_of_a_client_compute_and_those_of_others_do_not_wait_for_t
     assert not shared._computing and not shared._waiting
 
 
+def test_actions_wait_without_a_thread_and_are_called_in_the_order_in_which_they_came():
+    elsewhere, story = [], []
+    shared = Allotments(1, elsewhere.append)
+    for number in range(3):
+        shared.run("client", lambda n=number: story.append((n, allotments.current() is not None)))
+    shared.run("other", lambda: story.append("other"))
+    assert not story and len(elsewhere) == 2 and _waiting(shared) == 2
+    elsewhere.pop()()
+    elsewhere.pop()()  # goes on with those whose turn is next
+    assert story == ["other", (0, True), (1, True), (2, True)] and not elsewhere
+    assert not shared._computing and not shared._waiting
+    assert allotments.current() is None
+
+
+def test_an_action_that_waits_for_another_one_of_its_client_does_not_block_it():
+    elsewhere, story = [], []
+    shared = Allotments(1, elsewhere.append)
+
+    def wait():
+        share = allotments.current()
+        share.pause()
+        elsewhere.pop()()  # what had its turn meanwhile
+        share.resume()
+        story.append("has waited")
+
+    shared.run("client", wait)
+    shared.run("client", lambda: story.append("arrived"))
+    elsewhere.pop()()
+    assert story == ["arrived", "has waited"]
+    assert not shared._computing and not shared._waiting
+
+
+def test_a_thread_and_an_action_of_one_client_wait_in_one_line(until):
+    elsewhere, story = [], []
+    shared = Allotments(1, elsewhere.append)
+
+    def compute():
+        with shared.of("client"):
+            story.append("thread")
+
+    with shared.of("client"):
+        shared.run("client", lambda: story.append("action"))
+        thread = threading.Thread(target=compute, daemon=True)
+        thread.start()
+        until(lambda: _waiting(shared) == 2)
+    elsewhere.pop()()
+    thread.join(SECONDS)
+    assert story == ["action", "thread"] and not elsewhere
+    assert not shared._computing and not shared._waiting
+
+
+def test_an_action_that_fails_leaves_its_share_to_the_next(caplog):
+    elsewhere, story = [], []
+    shared = Allotments(1, elsewhere.append)
+    shared.run("client", lambda: 1 / 0)
+    shared.run("client", lambda: story.append("next"))
+    elsewhere.pop()()
+    assert story == ["next"] and not shared._computing
+
+
 def _waiting(shared):
     return sum(len(queue) for queue in list(shared._waiting.values()))
 

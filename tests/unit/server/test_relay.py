@@ -82,3 +82,16 @@ def test_threads_do_not_go_on_with_each_others_parts(relay, elsewhere):
 
     relay.deliver(action)
     assert len(elsewhere) == 1
+
+
+def test_a_part_that_has_a_way_of_its_own_goes_it_also_when_there_are_too_many(relay, elsewhere):
+    own = []
+
+    def free():
+        for _ in range(MAX_HERE + 2):
+            relay.resume(lambda: None, elsewhere=own.append)
+
+    relay.deliver(free)
+    assert len(own) == 2 and not elsewhere
+    relay.resume(lambda: None, elsewhere=own.append)
+    assert len(own) == 3 and not elsewhere

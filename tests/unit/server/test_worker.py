@@ -199,3 +199,19 @@ def test_a_step_during_which_the_worker_is_stopped_fails_whatever_it_found(worke
     outcome = run(worker, register(worker, session(worker), [found]))
     until(lambda: outcome.told)
     assert isinstance(outcome.error, tf.errors.UnavailableError), outcome.told
+
+
+def test_parts_run_where_messages_are_read_only_if_no_other_client_waits_there(worker):
+    def open_for(handle, master, client=""):
+        return worker.create_session(handle, master, {TASK: "here:1"}, False, client=client)
+
+    guest = open_for("a", "m:1", "10.0.0.5")
+    assert guest.runs_at_once  # Nobody else uses the master's channel.
+    trainer = open_for("b", "m:1")
+    assert trainer.runs_at_once and not guest.runs_at_once
+    worker.delete_session("b")
+    assert guest.runs_at_once
+    again = open_for("c", "m:2", "10.0.0.5")
+    assert not guest.runs_at_once and not again.runs_at_once  # It would have two threads.
+    worker.delete_session("c")
+    assert guest.runs_at_once
