@@ -36,6 +36,7 @@ from millrace.passes.frames import (
 )
 from millrace.passes.node import Edge, Node, variable_of
 from millrace.passes.transfer import LOOP_RECEIVE, LOOP_SEND
+from millrace.platform import file_access
 from millrace.runtime import allotments
 from millrace.runtime.compiled_stage import random_key
 from millrace.runtime.deferred import Deferred
@@ -150,7 +151,8 @@ class RegionStage:
 
         def interpret() -> None:
             try:
-                with contextlib.nullcontext() if share is None else share.anew():
+                turn = contextlib.nullcontext() if share is None else share.anew()
+                with turn, file_access.confined(step.session.file_access):
                     results = interpretation.run()
             except Exception as error:
                 deferred.set_error(error)

@@ -19,6 +19,8 @@ import pytest
 import millrace as tf
 from millrace.cli import main
 from millrace.core import errors
+from millrace.ops.frames import Merge, Switch
+from millrace.ops.queue_kernels import QueueDequeueV2
 from millrace.rpc import messages
 from millrace.rpc.certificates import LOOPBACK_HOSTS, Authority
 from millrace.rpc.security import (
@@ -465,6 +467,17 @@ def _waiting_reader(path: str) -> Any:
     return tf.group(tf.WholeFileReader().read(queue).value, queue.enqueue(path))
 
 
+def _branch_that_waits(path: str) -> Any:
+    """It is interpreted, in a thread of its own."""
+    queue = tf.FIFOQueue(10, tf.string)
+    chosen = tf.equal(queue.size(), queue.size())
+    no, _ = Switch(tf.constant("", tf.string), chosen)
+    _, handle = Switch(queue.queue_ref, chosen)
+    name = QueueDequeueV2(handle, component_types=[tf.string])[0]
+    read = Merge([no, tf.read_file(tf.reshape(name, []))])[0]
+    return tf.group(read, queue.enqueue(path))
+
+
 def _table(path: str) -> Any:
     initializer = tf.lookup.TextFileInitializer(
         path,
@@ -497,14 +510,28 @@ def _merge(path: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    "op", [_matching, _reader, _waiting_reader, _table, _print, _restore, _save, _merge]
+    "op",
+    [
+        _matching,
+        _reader,
+        _waiting_reader,
+        _branch_that_waits,
+        _table,
+        _print,
+        _restore,
+        _save,
+        _merge,
+    ],
 )
 def test_no_op_touches_what_is_outside(make_job, folders, op):
     inside, outside = folders
     cluster, _ = make_job()
     before = sorted(p.name for p in outside.iterdir())
-    with pytest.raises(errors.PermissionDeniedError):
-        run_remotely(cluster, op(f"{inside}/../outside/secret"))
+    with tf.device("/job:ps/task:0"):
+        asked = op(f"{inside}/../outside/secret")
+    for job in ("ps", "worker"):
+        with pytest.raises(errors.PermissionDeniedError):
+            run_remotely(cluster, asked, job)
     assert sorted(p.name for p in outside.iterdir()) == before
     assert (outside / "secret").read_bytes() == b"secret\n"
 
