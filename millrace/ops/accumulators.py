@@ -51,6 +51,8 @@ TELLS_STEP = "_tells_step"
 WILL_APPLY = "_will_apply"
 #: Of QueueDequeue: what it takes out is handed out when a round ends.
 TOKEN = "_token_of_round"
+#: Of QueueDequeueUpTo: fewer elements will do, and none is waited for.
+IF_PRESENT = "_if_present"
 
 
 class Accumulator(Guarded[AccumulatorState]):

@@ -23,9 +23,9 @@ from millrace.graph.define import Op, op
 from millrace.graph.registry import NO_GRADIENT
 from millrace.graph.shape_inference import ShapeContext, none, scalars, unknown
 from millrace.ops import shared_state
-from millrace.ops.accumulators import TOKEN, describe_round
+from millrace.ops.accumulators import IF_PRESENT, TOKEN, describe_round
 from millrace.ops.handle_forms import both_forms
-from millrace.ops.shared_state import Guarded, shape_text, type_text
+from millrace.ops.shared_state import Guarded, shape_text, tell_all, type_text
 from millrace.protocol import queue as protocol
 from millrace.protocol.queue import QueueState
 
@@ -135,6 +135,13 @@ class Queue(Guarded[QueueState]):
         return self._submit(
             ctx, protocol.Dequeue(count, allow_small_batch), f"{count} elements in", self._stacked
         )
+
+    def dequeue_present(self, count: int) -> Any:
+        """Takes up to `count` elements of those that are there: their components stacked."""
+        with self.lock:
+            taken, settled = self.state.take_present(count)
+        tell_all(settled)
+        return self._stacked(taken)
 
     def _stacked(self, elements: list[protocol.Element]) -> list[Any]:
         assert self.shapes is not None
@@ -408,6 +415,8 @@ def _dequeue_up_to(
     handle: Any, n: Any, *, component_types: Any, timeout_ms: int, ctx: Any, node: Any
 ) -> Any:
     queue = find_for(node, handle, ctx, False)
+    if node.attrs.get(IF_PRESENT):
+        return queue.dequeue_present(_count(n))
     return queue.dequeue_many(ctx, _count(n), allow_small_batch=True)
 
 

@@ -125,6 +125,17 @@ class QueueState(ABC):
             attempt.fail(errors.CancelledError(None, None, "Enqueue operation was cancelled"))
         return [attempt, *self._advance_all()]
 
+    def take_present(self, count: int) -> tuple[list[Element], list[Attempt]]:
+        """Takes up to `count` of the elements that are there, and waits for none.
+
+        Returns:
+          The elements, and the attempts that this has settled.
+        """
+        if self._dequeues:  # They have taken what there is.
+            return [], []
+        taken = [self._take() for _ in range(min(count, self._available()))]
+        return taken, self._advance_all()
+
     def close_and_cancel(self) -> list[Attempt]:
         """Closes at once; enqueues that wait fail."""
         self.is_closed = True

@@ -55,6 +55,7 @@ from millrace.ops import array_fill, array_identity, control_flow, variable_chan
 from millrace.ops.accumulators import (
     BEGINS_ROUND,
     CONTRIBUTOR,
+    IF_PRESENT,
     TELLS_STEP,
     TOKEN,
     WILL_APPLY,
@@ -678,6 +679,8 @@ def old_tokens_of(optimizer: SyncReplicasOptimizer) -> Tensor:
     assert queue is not None
     with device(queue.queue_ref.device):
         tokens: Tensor = queue.dequeue_up_to(queue.size())
+    # A worker may take one after they were counted.
+    tokens.op._set_attr(IF_PRESENT, True)
     return tokens
 
 
@@ -685,7 +688,8 @@ def drop_old_tokens(session: Any, old_tokens: Tensor) -> None:
     """Takes out the tokens of a session before this one.
 
     After a restore they would be of steps that never were; and the first tokens are put in anew,
-    so that there are enough in any case.
+    so that there are enough in any case. (A task of TensorFlow's waits if there are fewer now than
+    there were a moment ago: not for long.)
     """
     try:
         session.run(old_tokens, options=RunOptions(timeout_in_ms=_TOKENS_MILLISECONDS))

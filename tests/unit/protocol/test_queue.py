@@ -203,3 +203,19 @@ def test_errors_name_the_kind_of_queue():
     submitted(queue, Close())
     with pytest.raises(errors.OutOfRangeError, match="^PaddingFIFOQueue 'p' is closed"):
         submitted(queue, Dequeue(1)).result()
+
+
+def test_what_is_present_is_taken_without_waiting_for_more():
+    queue = filled(FifoQueueState("q", 10), 1, 2, 3)
+    assert queue.take_present(2) == (elements(1, 2), [])
+    assert queue.take_present(5) == (elements(3), [])
+    assert queue.take_present(5) == ([], [])
+
+
+def test_who_takes_what_is_present_makes_room_and_goes_before_nobody():
+    queue = filled(FifoQueueState("q", 2), 1, 2)
+    waiting = submitted(queue, Enqueue(elements(3)))
+    assert queue.take_present(1) == (elements(1), [waiting])
+    first = submitted(queue, Dequeue(3))
+    assert queue.take_present(9) == ([], [])
+    assert submitted(queue, Enqueue(elements(4))).done and taken(first) == [2, 3, 4]

@@ -14,6 +14,7 @@ import pytest
 
 import millrace as tf
 from millrace.training import live_model
+from millrace.training.sync_replicas_optimizer import old_tokens_of
 
 SECONDS = 60
 
@@ -208,6 +209,17 @@ def test_the_token_is_the_next_step_of_the_worker() -> None:
         session.run(workers.step.assign(40))
         session.run(optimizer.local_step_init_op)
         assert session.run(optimizer._local_step) == 40
+
+
+def test_old_tokens_are_dropped_also_when_a_worker_takes_one_after_they_were_counted() -> None:
+    """The chief did not begin before its time limit then, two seconds later."""
+    workers = Workers(2, 2)
+    old = old_tokens_of(workers.chief)
+    (count,) = (tensor for tensor in old.op.inputs if tensor.dtype == tf.int32)
+    with tf.Session() as session:
+        workers.start(session, 2)
+        assert session.run(old, {count: 3}).tolist() == [0, 0]
+        assert tokens(session, workers) == 0
 
 
 # -- Leaving -----------------------------------------------------------------------------------
