@@ -62,6 +62,8 @@ _NO_TRACE = 0
 _FAREWELL_SECONDS = 2.0
 _STATUS_SECONDS = 5.0
 _ASK_SECONDS = 0.5
+#: A connection over which a task does not answer for so long is replaced.
+_RENEW_SECONDS = 5.0
 #: A task that makes ready for a session, or plans its part of a step, takes no longer.
 _REGISTER_SECONDS = 120.0
 #: A session that is closed waits no longer for tasks to hear of it.
@@ -186,6 +188,7 @@ class MasterSession:
     def _ask(self, task: str, address: str) -> list[Any]:
         """The devices of a task; waits until it answers."""
         patience = Patience("CreateSession has waited")
+        renewed = time.monotonic()
         while not self._given_up.is_set():
             try:
                 stub = self._master.peers.connection(address).worker()
@@ -202,6 +205,9 @@ class MasterSession:
                         "address is right (device_filters leave tasks out)"
                     )
                 )
+                if time.monotonic() >= renewed + _RENEW_SECONDS:
+                    self._master.peers.renew(address)
+                    renewed = time.monotonic()
         raise errors.UnavailableError(
             None, None, f"Nobody waits any more for the session that {task} was needed for."
         )

@@ -159,6 +159,16 @@ class Peers:
                     self._connections.pop(next(iter(self._connections)))
             return found
 
+    def renew(self, address: str) -> None:
+        """Lets the next call of an address go over a new connection.
+
+        One that carried nothing for a while, because the network was cut or the machine is another
+        one now, is tried by the system at intervals that double: it may take as long again until
+        it works, or is known to be broken. Calls that are under way go on.
+        """
+        with self._lock:
+            self._connections.pop(address, None)
+
     def _dial(self, address: str) -> Channel:
         here = Peers._of_this_process.get(address)
         if here is not None and self._protocol == FAST and not here._closed:
@@ -330,6 +340,7 @@ class Peers:
 
     def lose(self, address: str, reason: str) -> None:
         """Gives a task up: nothing that it sends any more arrives, nor what was sent to it."""
+        self.renew(address)
         for channel in self.channels(address):
             channel.abort(reason)
 

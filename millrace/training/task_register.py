@@ -85,6 +85,8 @@ class TaskRegister:
             try:
                 answer = json.loads(self._connection.register(message, seconds or self._seconds))
             except (errors.DeadlineExceededError, errors.CancelledError) as error:
+                # The connection may be at fault: one that the network lost comes back late.
+                self.close()
                 raise errors.UnavailableError(None, None, error.message) from None
         content = answer["content"]
         decoded = None if content is None else base64.b64decode(content)

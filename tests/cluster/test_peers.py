@@ -114,6 +114,16 @@ def test_a_task_that_comes_back_displaces_its_old_channel(two, until):
     assert not a.has_channel("c:1")
 
 
+def test_a_task_that_was_given_up_is_asked_over_another_connection(two):
+    """The system tries the old one at intervals that double, as long as nothing comes back."""
+    (a, _), (_, at_b) = two
+    before = a.connection(at_b)
+    assert a.connection(at_b) is before
+    a.lose(at_b, "Nothing was heard")
+    assert a.connection(at_b) is not before
+    assert before.status(60.0)  # What is under way goes on.
+
+
 def test_tickets_are_kept_within_bounds(two):
     (a, _), _ = two
     greeting = json.dumps({"task": "/job:c", "address": "c:1", "incarnation": 1}).encode()

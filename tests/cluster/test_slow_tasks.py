@@ -94,3 +94,27 @@ def test_a_monitored_session_outlives_a_task_that_answers_late(
     with tf.train.MonitoredTrainingSession(cluster.target("worker"), config=config) as session:
         assert session.run(add) == 1
     assert len(late) == 3
+
+
+def test_a_task_that_does_not_answer_a_new_session_is_asked_over_new_connections(
+    cluster: Any, background: Any, until: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A connection that a cut network has left behind would be tried by the system, too seldom."""
+    cluster["ps", 0].stop()
+    mine = cluster["worker", 0].peers
+    address = cluster.spec["ps"][0]
+    used = [mine.connection(address)]
+    renew = mine.renew
+
+    def renewing(address: str) -> None:
+        renew(address)
+        used.append(mine.connection(address))
+
+    monkeypatch.setattr(mine, "renew", renewing)
+    monkeypatch.setattr(master_session, "_RENEW_SECONDS", 0.0)
+    waiting = background(lambda: tf.Session(cluster.target("worker")))
+    until(lambda: len(used) > 2)
+    monkeypatch.setattr(master_session, "_RENEW_SECONDS", 60.0)
+    assert len(set(used)) == len(used) and waiting.is_running
+    cluster.start("ps", 0)
+    waiting.result().close()
