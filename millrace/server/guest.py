@@ -16,6 +16,7 @@ from millrace.core.tensor_proto import make_ndarray
 from millrace.passes.function_body import bodies_of
 from millrace.passes.node import Node
 from millrace.platform import limits
+from millrace.rpc.callers import host_of
 
 #: A tensor with fewer elements is not looked at: it fits.
 _SMALL_TENSOR = 1 << 20
@@ -64,6 +65,12 @@ class GraphSize:
             if node.op == "Const":
                 check_tensor(node.attr["value"].tensor, f"{node.name} (Const)")
         self._nodes, self._bytes = nodes, size
+
+
+def machine_of(client: str) -> str:
+    """The machine in the name that a master tells of a client: all clients there count as one."""
+    name, at, master = client.partition(" at ")  # as on loopback, where a name is a connection's
+    return host_of(name) + at + master
 
 
 class SessionQuota:

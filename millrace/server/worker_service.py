@@ -25,7 +25,7 @@ from millrace.runtime.deferred import Deferred
 from millrace.runtime.plan import host_value
 from millrace.runtime.step import Step
 from millrace.runtime.step_stats import fill_metadata
-from millrace.server.guest import GraphSize, SessionQuota, read_tensor
+from millrace.server.guest import GraphSize, SessionQuota, machine_of, read_tensor
 from millrace.server.remote_part import RunRequest
 from millrace.server.tasks import filtered_tasks
 from millrace.server.worker import Worker
@@ -60,16 +60,18 @@ class WorkerService:
         # A master of TensorFlow says nothing when the cluster is the one that we know too.
         said = request.server_def.cluster
         cluster = ClusterSpec(said) if said.job else self._cluster
-        self._quota.check(caller())
+        # TensorFlow's masters do not say for whom it is.
+        owner = machine_of(request.client) if request.client else caller()
+        self._quota.check(owner)
         self._worker.create_session(
             request.session_handle,
             request.master_task,
             filtered_tasks(cluster, ()),
             request.isolate_session_state,
             self._file_access,
-            request.client or client(),  # TensorFlow's masters do not say.
+            request.client or client(),
         )
-        self._quota.note(request.session_handle, caller())
+        self._quota.note(request.session_handle, owner)
         return messages.CreateWorkerSessionResponse()
 
     def delete_worker_session(self, request: Any) -> Any:

@@ -21,7 +21,7 @@ from millrace.cli import main
 from millrace.core import errors
 from millrace.ops.frames import Merge, Switch
 from millrace.ops.queue_kernels import QueueDequeueV2
-from millrace.rpc import messages
+from millrace.rpc import message, messages
 from millrace.rpc.certificates import LOOPBACK_HOSTS, Authority
 from millrace.rpc.security import (
     INSECURE,
@@ -623,11 +623,12 @@ def hundred_terabytes() -> dict[str, Any]:
     }
 
 
-def test_a_graph_that_asks_for_100_terabytes_is_refused(make_job):
+@pytest.mark.parametrize("job", ["ps", "worker"])
+def test_a_graph_that_asks_for_100_terabytes_is_refused(make_job, job):
     cluster, trainer = make_job()
     with tf.device("/job:ps/task:0"):
         asked = hundred_terabytes()
-    with tf.Session(cluster.target("ps", 0, remote=True)) as session:
+    with tf.Session(cluster.target(job, 0, remote=True)) as session:
         for name, fetch in asked.items():
             with pytest.raises(
                 errors.ResourceExhaustedError, match="MILLRACE_MAX_MEMORY_BYTES"
@@ -684,6 +685,52 @@ def test_a_client_may_have_so_many_sessions_and_no_more(make_job, monkeypatch):
     sessions.append(tf.Session(target))
     for session in sessions:
         session.close()
+
+
+def test_sessions_of_a_client_are_not_those_of_the_task_that_it_calls(make_job, monkeypatch):
+    cluster, _ = make_job()
+    monkeypatch.setenv("MILLRACE_MAX_SESSIONS_PER_CLIENT", "5")
+    target = cluster.target("worker", 0, remote=True)
+    tf.constant(1)
+    sessions = [tf.Session(target) for _ in range(5)]
+    with pytest.raises(errors.ResourceExhaustedError, match="MILLRACE_MAX_SESSIONS_PER_CLIENT"):
+        tf.Session(target)
+    restarted = Trainer(cluster)  # The ps has the worker's own session beside its guests'.
+    restarted.step()
+    restarted.close()
+    for session in sessions:
+        session.close()
+
+
+def test_who_speaks_with_a_worker_service_has_limits_too(make_job, monkeypatch):
+    cluster, trainer = make_job()
+    connection = Connection(address(cluster), Security())
+    worker = connection.worker()
+
+    def create(handle: str) -> None:
+        request = messages.CreateWorkerSessionRequest(session_handle=handle)
+        worker.create_worker_session(request, SECONDS)
+
+    try:
+        monkeypatch.setenv("MILLRACE_MAX_SESSIONS_PER_CLIENT", "5")
+        for i in range(5):
+            create(str(i))
+        with pytest.raises(errors.ResourceExhaustedError, match="MILLRACE_MAX_SESSIONS_PER_CLIENT"):
+            create("one too many")
+        trainer.step()
+        graph = messages.RegisterGraphRequest(session_handle="0")
+        for i in range(101):
+            graph.graph_def.node.add(name=f"n{i}", op="NoOp")
+        monkeypatch.setenv("MILLRACE_MAX_GRAPH_NODES", "100")
+        with pytest.raises(errors.ResourceExhaustedError, match="MILLRACE_MAX_GRAPH_NODES"):
+            worker.register_graph(graph, SECONDS)
+        trainer.step()
+        for i in range(5):
+            request = messages.DeleteWorkerSessionRequest(session_handle=str(i))
+            worker.delete_worker_session(request, SECONDS)
+        create("again")
+    finally:
+        connection.close()
 
 
 def test_a_greedy_client_may_have_so_many_calls_and_no_more(
@@ -796,6 +843,30 @@ def test_a_message_may_be_so_large_and_no_larger(make_job, monkeypatch):
             session.run(total, {value: np.ones(1_000_000)})
         trainer.step()
         assert session.run(total, {value: np.ones(1000)}) == 1000
+
+
+@pytest.mark.parametrize("way", ["socket", "grpc"])
+def test_between_tasks_a_message_may_be_so_large_and_no_larger(make_job, monkeypatch, way):
+    monkeypatch.setenv("MILLRACE_MAX_MESSAGE_BYTES", "1M")
+    message.max_block_bytes.cache_clear()
+    try:
+        cluster, trainer = make_job(way=way)
+        with tf.device("/job:worker/task:0"):
+            count = tf.placeholder(tf.int32, [])
+            value = tf.random_uniform([count], 1, 2)
+        with tf.device("/job:ps/task:0"):
+            total = tf.reduce_sum(value)
+        for job in ("worker", "ps"):  # sent by the master, and to it
+            with tf.Session(cluster.target(job, 0, remote=True)) as session:
+                assert session.run(total, {count: 10}) >= 10
+                with pytest.raises(
+                    errors.ResourceExhaustedError, match="MILLRACE_MAX_MESSAGE_BYTES"
+                ):
+                    session.run(total, {count: 1_000_000})
+                trainer.step()
+                assert session.run(total, {count: 10}) >= 10
+    finally:
+        message.max_block_bytes.cache_clear()
 
 
 def test_a_thousand_half_open_connections_keep_nobody_out(make_job, authority, monkeypatch, until):
