@@ -88,6 +88,8 @@ class BaseSession:
         self._last_calls: list[Callable[[], None]] = []
         self._lock = threading.Lock()
         self._runs: dict[Any, _BoundRun] = {}
+        #: By the tensors and operations that are fetched, and the tensors that are fed.
+        self._steps: dict[Any, PreparedRun] = {}
         self._edit_count = graph._edit_count
         self._partial_runs: dict[str, _PartialRun] = {}
         self._partial_run_count = itertools.count()
@@ -128,6 +130,7 @@ class BaseSession:
             self._closed = True
         self._backend.close()
         self._runs.clear()
+        self._steps.clear()
 
     def _before_close(self, call: Callable[[], None]) -> None:
         """Calls a function once, when the session is about to be closed."""
@@ -172,6 +175,7 @@ class BaseSession:
         if self._closed or self._edit_count != self._graph._edit_count:
             self._check_usable()
             self._runs.clear()
+            self._steps.clear()
             self._edit_count = self._graph._edit_count
         if feed_dict and type(feed_dict) is not dict:
             feed_dict = _as_dict(feed_dict)
@@ -204,11 +208,7 @@ class BaseSession:
         mapper = FetchMapper(self._graph, fetches, self)
         converters = [FeedConverter(tensor) for tensor, _ in pairs]
         values = converted(converters, [value for _, value in pairs])
-        prepared = self._backend.prepare(
-            mapper.tensors, mapper.targets, [tensor for tensor, _ in pairs]
-        )
-        bound = _BoundRun(mapper, converters, prepared)
-        self._tell_of(mapper)
+        bound = _BoundRun(mapper, converters, self._prepared(mapper, [t for t, _ in pairs]))
         # Next time the values are converted as they stand, one for each key.
         simple = not feed_dict or (
             len(pairs) == len(feed_dict)
@@ -219,6 +219,18 @@ class BaseSession:
                 self._runs.clear()
             self._runs[key] = bound
         return bound, values
+
+    def _prepared(self, mapper: FetchMapper, feeds: list[Tensor]) -> PreparedRun:
+        """The step for what fetches and feeds of any structure come down to; prepared once."""
+        key = (tuple(mapper.tensors), tuple(mapper.targets), tuple(feeds))
+        prepared = self._steps.get(key)
+        if prepared is None:
+            prepared = self._backend.prepare(mapper.tensors, mapper.targets, feeds)
+            if len(self._steps) >= _MAX_CACHED_RUNS:
+                self._steps.clear()
+            self._steps[key] = prepared
+            self._tell_of(mapper)
+        return prepared
 
     def _tell_of(self, mapper: FetchMapper) -> None:
         """Tells those who want to know what is run for the first time."""

@@ -168,3 +168,52 @@ def test_fetching_a_tensor_does_not_compare_it(graph):
     a = tf.constant([1, 2])
     assert (a == np.array([1, 2])) is False
     assert a in {a: 1} and hash(a) == hash(a)
+
+
+class Preparations:
+    """Counts the steps that a session prepares."""
+
+    def __init__(self, session):
+        self.count = 0
+        self._prepare = session._backend.prepare
+        session._backend.prepare = self
+
+    def __call__(self, *args):
+        self.count += 1
+        return self._prepare(*args)
+
+
+def test_a_step_with_feeds_of_several_tensors_is_prepared_once(graph):
+    sparse = tf.sparse_placeholder(tf.float32)
+    x, y = tf.placeholder(tf.float32, []), tf.placeholder(tf.float32, [])
+    total = tf.sparse_reduce_sum(sparse) + x * y
+    with tf.Session() as sess:
+        preparations = Preparations(sess)
+        for i in range(4):
+            value = tf.SparseTensorValue([[0], [i + 1]], [1.0, i], [9])
+            assert sess.run(total, {sparse: value, (x, y): (2.0, i)}) == 1 + 3 * i
+        assert preparations.count == 1
+
+
+def test_a_step_with_fetches_of_several_tensors_is_prepared_once(graph):
+    x = tf.placeholder(tf.float32, [2])
+    sparse = tf.SparseTensor([[0], [2]], x, [3])
+    slices = tf.IndexedSlices(x, tf.constant([1, 2]))
+    with tf.Session() as sess:
+        preparations = Preparations(sess)
+        for i in range(4):
+            fetched = sess.run({"a": sparse, "b": [slices]}, {x: [i, 5]})
+            assert fetched["a"].values.tolist() == fetched["b"][0].values.tolist() == [i, 5]
+        assert preparations.count == 1
+
+
+def test_steps_that_differ_in_a_feed_are_not_taken_for_one_another(graph):
+    x, y = tf.placeholder_with_default(1.0, []), tf.placeholder_with_default(2.0, [])
+    z = 10 * x + y
+    with tf.Session() as sess:
+        for _ in range(2):
+            assert sess.run([[z]], {(x,): (3.0,)}) == [[32]]
+            assert sess.run([[z]], {(y,): (3.0,)}) == [[13]]
+            assert sess.run([[z]], {(x, y): (5.0, 6.0)}) == [[56]]
+            assert sess.run([[z]], {(y, x): (5.0, 6.0)}) == [[65]]
+            assert sess.run([[z]]) == [[12]]
