@@ -174,6 +174,36 @@ def test_a_lease_without_length_is_refused() -> None:
         Candidate("a", 0, 0.0)
 
 
+@pytest.mark.parametrize("seed", range(50))
+def test_a_chief_that_dies_is_followed_within_a_lease_and_a_tenth(
+    register: MemoryRegister, seed: int
+) -> None:
+    """From his last renewal on, with calls that take no time: 3.3 seconds with the usual lease."""
+    chance = random.Random(seed)
+    candidates = {name: Candidate(name, SECONDS, 0.0) for name in "abc"}
+    turns = [(chance.uniform(0.0, SECONDS), name) for name in candidates]
+    dies_at = chance.uniform(4 * SECONDS, 5 * SECONDS)
+    dead, renewed_at = "", 0.0
+    while True:
+        turns.sort()
+        now, name = turns.pop(0)
+        if not dead and now >= dies_at:
+            (dead,) = (each for each, one in candidates.items() if one.token(now) is not None)
+            assert register.reading.record is not None and register.reading.record.holder == dead
+        if name == dead:
+            continue
+        writes = len(register.history)
+        rest = turn(candidates[name], register, now)
+        if not dead and len(register.history) > writes:
+            renewed_at = now
+        if dead and candidates[name].token(now) is not None:
+            break
+        # A turn that wrote, or was refused, is followed by another one at once.
+        turns.append((now + rest + 1e-6, name))
+    assert SECONDS <= now - renewed_at <= 1.1 * SECONDS + 0.001
+    assert candidates[dead].token(now) is None
+
+
 @pytest.mark.parametrize("seed", range(300))
 def test_in_no_schedule_two_candidates_are_chief_at_once(seed: int) -> None:
     """Candidates are paused, calls take their time and get lost, clocks run differently."""
