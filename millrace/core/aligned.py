@@ -10,7 +10,7 @@ import numpy as np
 #: What an address must be a multiple of.
 ALIGNMENT = 64
 #: Smaller arrays are copied at once, which costs less than to look.
-_LITTLE = 64 << 10
+LITTLE = 64 << 10
 
 
 def empty(shape: tuple[int, ...], dtype: Any) -> Any:
@@ -24,7 +24,7 @@ def empty(shape: tuple[int, ...], dtype: Any) -> Any:
 
 def aligned(value: Any) -> Any:
     """The value itself, or a copy of a large array that begins elsewhere."""
-    if type(value) is not np.ndarray or value.nbytes < _LITTLE:
+    if type(value) is not np.ndarray or value.nbytes < LITTLE:
         return value
     if value.__array_interface__["data"][0] % ALIGNMENT == 0 and value.flags.c_contiguous:
         return value

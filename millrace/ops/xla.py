@@ -41,6 +41,7 @@ with installed.quick_answers(), deferred.standing_in(*_LATER):
     import jax.numpy as jnp
     from jax import lax
     from jax._src import xla_bridge
+    from jax._src.array import ArrayImpl
     from jaxlib import xla_client
 
 jax.config.update("jax_enable_x64", True)  # type: ignore[no-untyped-call]
@@ -53,6 +54,7 @@ logging.getLogger("jax._src.xla_bridge").setLevel(logging.WARNING)
 __all__ = [
     "JOINING_LOOPS",
     "JOINS_LOOPS",
+    "ArrayImpl",
     "compiled",
     "has_one_thread",
     "jax",

@@ -135,7 +135,7 @@ class Board:
             self.hide()
             return False
         for place, array in zip(self._pages[page], arrays, strict=True):
-            np.copyto(place, array)
+            place[...] = array
         self._count += 1
         self._page = page
         self._words[_SHOWN] = self._count << 8 | page

@@ -20,11 +20,11 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from millrace.core import errors
-from millrace.core.aligned import aligned
+from millrace.core.aligned import LITTLE, aligned
 from millrace.core.convert import is_filled
 from millrace.ops import one_pass, philox
 from millrace.ops.loop_lowering import NotCompilable
-from millrace.ops.xla import JOINING_LOOPS, compiled, jax, jnp
+from millrace.ops.xla import JOINING_LOOPS, ArrayImpl, compiled, jax, jnp
 from millrace.passes.function_body import (
     bodies_of,
     functions_of,
@@ -295,7 +295,10 @@ class CompiledStage:
             program = self._programs[key] = self._make_program(key, inputs)
         if self.variables.perhaps and self._lacks_a_value(step.resources):
             return self._interpret(inputs, step)
-        dynamic = [aligned(inputs[i]) for i in self._dynamic]
+        dynamic = [
+            value if type(value) is not np.ndarray or value.nbytes < LITTLE else aligned(value)
+            for value in (inputs if not self._static else [inputs[i] for i in self._dynamic])
+        ]
         counters = step.random_counters(self.random_nodes) if self.random_nodes else ()
         slots = self._variable_slots(step.resources)
         self._resources = step.resources
@@ -356,7 +359,7 @@ class CompiledStage:
         if outcome.written:
             step.last_output = outcome.written[0]
         else:
-            step.last_output = next(iter(jax.tree.leaves(outputs)), None)
+            step.last_output = _first_array(outputs)
         if outcome.oks is not None:
             _raise_failed_checks(np.asarray(outcome.oks), outcome.details, outcome.notes.checks)
         for place, view in views:
@@ -623,6 +626,13 @@ def _raise_failed_checks(oks: np.ndarray, details: list[Any], checks: list[_Chec
         if not ok:
             message = check.message(*values) if callable(check.message) else check.message
             raise op_error(check.node, errors.InvalidArgumentError(None, None, message))
+
+
+def _first_array(outputs: list[Any]) -> Any:
+    """The first of a program's results, or None."""
+    if outputs and isinstance(outputs[0], ArrayImpl):
+        return outputs[0]
+    return next(iter(jax.tree.leaves(outputs)), None)
 
 
 def _bytes(values: list[Any]) -> int:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from millrace.core import errors
+from millrace.core.aligned import aligned
 from millrace.core.dead import DEAD
 from millrace.platform import file_access
 from millrace.platform.patience import Patience
@@ -73,14 +74,15 @@ def _sweep(plan: Plan, step: Step, values: list[Any]) -> None:
     is_traced = step.events is not None
     for stage, taken, given, flattens in plan.in_order:
         inputs = [values[slot] for slot in taken]
-        outputs = _traced_run(stage, inputs, step) if is_traced else stage.run(inputs, step)
+        outputs = traced_run(stage, inputs, step) if is_traced else stage.run(inputs, step)
         if flattens:
             outputs = flatten_outputs(stage.node, outputs)
         for slot, value in zip(given, outputs, strict=True):
             values[slot] = value
 
 
-def _traced_run(stage: Any, inputs: list[Any], step: Step) -> Any:
+def traced_run(stage: Any, inputs: list[Any], step: Step) -> Any:
+    """Runs a stage and notes when, and of what sizes its outputs are."""
     start = time.time_ns()
     outputs = stage.run(inputs, step)
     if isinstance(outputs, Deferred):
@@ -91,6 +93,13 @@ def _traced_run(stage: Any, inputs: list[Any], step: Step) -> Any:
             value.block_until_ready()
     step_stats.note(stage, step, start, outputs)
     return outputs
+
+
+def cancel_others(step: Step, error: BaseException) -> None:
+    """Ends whatever else a step does, or others do for it, because an op of it has failed."""
+    step.cancellation.cancel(
+        errors.CancelledError(None, None, f"Another op of this step failed: {error}")
+    )
 
 
 class Execution:
@@ -124,6 +133,8 @@ class Execution:
 
     def provide(self, argument: int, value: Any) -> None:
         """Gives the value of an argument."""
+        if self.plan.aligns[argument]:
+            value = aligned(value)
         self.values[self.plan.argument_slots[argument]] = value
         for follower in self.plan.argument_followers[argument]:
             self._release(follower)
@@ -171,7 +182,7 @@ class Execution:
                 if step.events is None:
                     outputs = stage.run(inputs, step)
                 else:
-                    outputs = _traced_run(stage, inputs, step)
+                    outputs = traced_run(stage, inputs, step)
             except Exception as error:
                 self._fail(error)
                 continue
@@ -269,12 +280,7 @@ class Execution:
     def _fail(self, error: BaseException) -> None:
         if self._error is None:
             self._error = error
-            cause = error if isinstance(error, errors.OpError) else None
-            self.step.cancellation.cancel(
-                errors.CancelledError(
-                    None, None, f"Another op of this step failed: {cause or error}"
-                )
-            )
+            cancel_others(self.step, error)
 
     def wait(self, stages: Sequence[int | None] | None = None) -> bool:
         """Runs until all (or the given) stages are done.

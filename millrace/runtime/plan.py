@@ -285,6 +285,7 @@ class Plan:
       constants: (slot, value) pairs that are there from the start.
       followers: For each stage the stages that wait for it.
       waits: For each stage how many stages and late arguments it waits for.
+      is_chain: Whether nothing could be done while a stage waits.
     """
 
     def __init__(self, program: Program, *, late_arguments: bool = False) -> None:
@@ -364,6 +365,9 @@ class Plan:
             else:
                 self.stages.append(HostStage(first, stage.blocking, outside))
         self.argument_slots = [self._slot(edge) for edge in program.arguments]
+        taken = Counter(edge for stage in self.stages for edge in stage.inputs)
+        #: For each argument whether several stages take it: a copy that XLA can use serves all.
+        self.aligns = [taken[edge] > 1 for edge in program.arguments]
         self.stage_inputs = [[self._slot(e) for e in stage.inputs] for stage in self.stages]
         self.stage_outputs = [[self._slot(e) for e in stage.outputs] for stage in self.stages]
         self.result_slots = [self._slot(edge) for edge in program.results]
@@ -439,9 +443,22 @@ class Plan:
         self.in_order = list(
             zip(self.stages, self.stage_inputs, self.stage_outputs, self.flattens, strict=True)
         )
+        self.is_chain = not late_arguments and not self.may_die and self._waits_alone()
         #: For each result the stage that makes it, or None for arguments and constants.
         self.result_stages = [home.get(edge.node) for edge in program.results]
         self.target_stages = [home.get(node) for node in program.targets]
+
+    def _waits_alone(self) -> bool:
+        """Whether all stages after one that may wait need what it waits for."""
+        needed: list[set[int]] = []
+        waiting: set[int] = set()
+        for i, stage in enumerate(self.stages):
+            needed.append(self.sources[i].union(*(needed[k] for k in self.sources[i])))
+            if not waiting <= needed[i]:
+                return False
+            if getattr(stage, "blocking", False):
+                waiting.add(i)
+        return True
 
     def compile_ahead(self) -> Callable[[], None] | None:
         """A call that compiles what waits for other tasks, or None if nothing is known of it."""

@@ -9,8 +9,11 @@ What nobody reads any more is not shown any more, until somebody asks for it aga
 
 from __future__ import annotations
 
+import operator
 import threading
 from typing import Any
+
+import numpy as np
 
 from millrace.core import errors
 from millrace.rpc import board
@@ -66,9 +69,7 @@ class _Shown:
     def refresh(self) -> None:
         """Shows the newest values, if they have changed and somebody reads them."""
         values = [slot.value for slot in self._slots]
-        if len(values) == len(self._newest) and all(
-            new is old for new, old in zip(values, self._newest, strict=True)
-        ):
+        if len(values) == len(self._newest) and all(map(operator.is_, values, self._newest)):
             return
         self._newest = []
         if self._board.was_read():
@@ -76,11 +77,11 @@ class _Shown:
         if self._unread > _UNREAD + 2 * len(self.readers):
             self._board.hide()
             return
-        arrays = [self._state.read_slot(slot) for slot in self._slots]
-        if any(
-            array is None or (array.dtype, array.shape) != kind
-            for array, kind in zip(arrays, self._kinds, strict=True)
-        ):
+        try:
+            arrays = [np.asarray(value) for value in values]
+        except RuntimeError:  # An update has just taken the memory of one: its new value comes.
+            arrays = [np.asarray(self._state.read_slot(slot)) for slot in self._slots]
+        if [(array.dtype, array.shape) for array in arrays] != self._kinds:
             self.close()
             return
         self._unread += 1

@@ -19,7 +19,7 @@ from millrace.core import errors
 from millrace.platform.patience import FIRST_SECONDS, Patience
 from millrace.rpc.channel import Channel
 from millrace.rpc.message import Kind, Message
-from millrace.runtime import executor
+from millrace.runtime import chain, executor
 from millrace.runtime.step import Step
 from millrace.server.distributed_step import Gathering, PreparedStep
 from millrace.server.remote_part import RemotePart
@@ -195,7 +195,7 @@ class _Repetition:
         self._over = over
         self.rests = False
         self._resume: executor.Resume = graph.session.elsewhere
-        self._execution: executor.Execution | None = None
+        self._execution: chain.Chain | executor.Execution | None = None
         self._begun_at = 0.0
 
     def start(self) -> None:
@@ -208,7 +208,7 @@ class _Repetition:
             self._end(step.cancellation.error)
             return
         self._begun_at = time.monotonic()
-        self._execution = executor.Execution(self._graph.plan, step)
+        self._execution = chain.execution(self._graph.plan, step)
         self._execution.drive(self._resume, self._round_over)
 
     def waits_for(self) -> str:

@@ -22,7 +22,7 @@ from millrace.platform import limits
 from millrace.platform.file_access import FileAccess
 from millrace.rpc.channel import Channel
 from millrace.rpc.message import Kind, Message
-from millrace.runtime import executor
+from millrace.runtime import chain, executor
 from millrace.runtime.allotments import Allotments
 from millrace.runtime.cancellation import Cancellation
 from millrace.runtime.deferred import Deferred
@@ -558,7 +558,7 @@ class Worker:
         except errors.OpError as error:
             on_done(None, [], error)
             return
-        execution = executor.Execution(graph.plan, step)
+        execution = chain.execution(graph.plan, step)
         for i, value in enumerate(feeds):
             execution.provide(i, value)
 

@@ -52,7 +52,7 @@ def standing(cluster):
 def waits(cluster):
     """Whether a repetition waits for something to take."""
     executions = [each._execution for each in list(standing(cluster).values())]
-    return any(each is not None and each._pending for each in executions)
+    return any(each is not None and each.waits_for() for each in executions)
 
 
 def test_a_runner_asks_once_for_all_its_steps(any_cluster):
