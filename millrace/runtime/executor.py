@@ -40,17 +40,23 @@ def run_values(plan: Plan, step: Step, feeds: Sequence[Any]) -> list[Any]:
     if step.session.file_access is not file_access.current():
         with file_access.confined(step.session.file_access):
             return run_values(plan, step, feeds)
-    if plan.blocks:
-        execution = Execution(plan, step)
-        for i, value in enumerate(feeds):
-            execution.provide(i, value)
-        execution.wait()
-        values = execution.values
-    else:
-        values = plan.new_values()
-        for slot, value in zip(plan.argument_slots, feeds, strict=True):
-            values[slot] = value
+    values = plan.new_values()
+    for slot, value, aligns in zip(plan.argument_slots, feeds, plan.aligns, strict=True):
+        values[slot] = aligned(value) if aligns else value
+    if not plan.blocks:
         _sweep(plan, step, values)
+    elif plan.may_die:
+        Execution(plan, step, values).wait()
+    else:
+        try:
+            waiting, left = _sweep_what_can_run(plan, step, values)
+        except Exception as error:
+            cancel_others(step, error)
+            raise
+        if left:
+            execution = Execution(plan, step, values)
+            execution.go_on_from(waiting, left)
+            execution.wait()
     return [values[slot] for slot in plan.result_slots]
 
 
@@ -79,6 +85,33 @@ def _sweep(plan: Plan, step: Step, values: list[Any]) -> None:
             outputs = flatten_outputs(stage.node, outputs)
         for slot, value in zip(given, outputs, strict=True):
             values[slot] = value
+
+
+def _sweep_what_can_run(
+    plan: Plan, step: Step, values: list[Any]
+) -> tuple[dict[int, Deferred], set[int]]:
+    """Runs all stages that need not wait; those that do, and all that are left with them.
+
+    Mostly none is: what other tasks show is read where it is.
+    """
+    waiting: dict[int, Deferred] = {}
+    left: set[int] = set()
+    is_traced = step.events is not None
+    for i, (stage, taken, given, flattens) in enumerate(plan.in_order):
+        if left and not left.isdisjoint(plan.sources[i]):
+            left.add(i)
+            continue
+        inputs = [values[slot] for slot in taken]
+        outputs = traced_run(stage, inputs, step) if is_traced else stage.run(inputs, step)
+        if type(outputs) is Deferred:
+            waiting[i] = outputs
+            left.add(i)
+            continue
+        if flattens:
+            outputs = flatten_outputs(stage.node, outputs)
+        for slot, value in zip(given, outputs, strict=True):
+            values[slot] = value
+    return waiting, left
 
 
 def traced_run(stage: Any, inputs: list[Any], step: Step) -> Any:
@@ -110,13 +143,20 @@ class Execution:
     after `drive` nobody stays, and an arrival finds itself a thread.
     """
 
-    def __init__(self, plan: Plan, step: Step) -> None:
+    def __init__(self, plan: Plan, step: Step, values: list[Any] | None = None) -> None:
+        """Makes one.
+
+        Args:
+          plan: The plan.
+          step: What it is a step of.
+          values: The values that are there already; None for the constants alone.
+        """
         self.plan = plan
         self.step = step
         self._resume: Resume | None = None
         self._on_finished: Callable[[BaseException | None], None] | None = None
         self._driven = False
-        self.values = plan.new_values()
+        self.values = plan.new_values() if values is None else values
         self._waits = list(plan.waits)
         self._done = [False] * len(plan.stages)
         self._ready = deque(plan.ready_at_once)
@@ -131,10 +171,23 @@ class Execution:
         self._patience: Patience | None = None
         self._error: BaseException | None = None
 
+    def go_on_from(self, waiting: dict[int, Deferred], left: set[int]) -> None:
+        """Goes on where others came to: they have run all stages but those that are left.
+
+        Args:
+          waiting: Those of them that have begun and wait.
+          left: All of them; nothing that is left can run before one of these is done.
+        """
+        self._done = [i not in left for i in range(len(self._done))]
+        self._waits = [len(left & self.plan.sources[i]) for i in range(len(self._done))]
+        self._remaining = len(left)
+        self._ready.clear()
+        self._pending.update(waiting)
+        for i, deferred in waiting.items():
+            deferred.add_callback(functools.partial(self._arrive, i))
+
     def provide(self, argument: int, value: Any) -> None:
         """Gives the value of an argument."""
-        if self.plan.aligns[argument]:
-            value = aligned(value)
         self.values[self.plan.argument_slots[argument]] = value
         for follower in self.plan.argument_followers[argument]:
             self._release(follower)
