@@ -321,6 +321,7 @@ def test_runs_that_the_client_forgets_are_forgotten_on_every_task(cluster, until
         for _ in range(3):
             sess.run(v.assign_add(1))
         sess._runs.clear()
+        sess._steps.clear()
         until(lambda: not cluster["ps", 0].worker._graphs)
         assert sess.run(v) == 3
 
