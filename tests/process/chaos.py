@@ -50,6 +50,9 @@ class Fault(NamedTuple):
       found: Seconds until a worker noticed, if one had to.
       recovered: Seconds from when the task was back until every worker trained again.
       lost: Steps that were lost.
+      queued: For how many seconds of that the threads of one task were ready to run, and no core
+        was free: of the task that had to wait longest. Where that is most of the time, the
+        machine was busy with other things, and the figure says nothing of the cluster.
     """
 
     at: float
@@ -58,6 +61,7 @@ class Fault(NamedTuple):
     found: float | None
     recovered: float
     lost: int
+    queued: float
 
 
 class Task:
@@ -88,6 +92,17 @@ class Task:
                 log.write(f"{time.monotonic():.3f} {line}")
                 log.flush()
         popen.stdout.close()
+
+    def queued(self) -> float:
+        """Seconds for which its threads have waited for a core; 0 where the system does not tell.
+
+        Those of threads that have ended are not counted.
+        """
+        total = 0
+        for path in Path(f"/proc/{self.popen.pid}/task").glob("*/schedstat"):
+            with contextlib.suppress(OSError, IndexError):
+                total += int(path.read_text().split()[1])
+        return total / 1e9
 
     def first(self, pattern: str, since: float) -> tuple[float, str] | None:
         """The first line since then that matches."""
@@ -190,10 +205,12 @@ class Chaos:
                 time.sleep(0.01)
             task.popen.send_signal(signal.SIGCONT)
             back = time.monotonic()
+        queued = {name: each.queued() for name, each in self.tasks.items()}
         self._until(
             lambda: all(worker.first("^step ", back) for worker in self.workers),
             f"every worker to train after {kind} {task.name}",
         )
+        queued = {name: each.queued() - queued[name] for name, each in self.tasks.items()}
         first = [worker.first("^step ", back) for worker in self.workers]
         recovered = max(when for when, _ in filter(None, first)) - back
         noticed = [
@@ -209,6 +226,7 @@ class Chaos:
             min(noticed) - at if noticed else None,
             recovered,
             self._lost(at),
+            max(0.0, *queued.values()),
         )
 
     def _lost(self, since: float) -> int:
@@ -267,14 +285,16 @@ class Chaos:
 
 def table(faults: list[Fault]) -> Iterator[str]:
     """Time to recover and steps lost, for each kind of fault."""
-    yield f"{'fault':14}{'count':>6}{'found':>15}{'recovered':>15}{'steps lost':>15}"
-    yield f"{'':14}{'':6}{'median  worst':>15}{'median  worst':>15}{'median  worst':>15}"
+    heads = ("found", "recovered", "steps lost", "no core free")
+    yield f"{'fault':14}{'count':>6}" + "".join(f"{head:>15}" for head in heads)
+    yield " " * 20 + f"{'median  worst':>15}" * len(heads)
     for kind in sorted({fault.kind for fault in faults}):
         those = [fault for fault in faults if fault.kind == kind]
         found = [f.found for f in those if f.found is not None]
-        columns = [found, [f.recovered for f in those], [f.lost for f in those]]
+        rest = zip(*[(f.recovered, f.lost, f.queued) for f in those], strict=True)
         shown = [
-            f"{statistics.median(c):7.2f}{max(c):7.2f}" if c else "      –      –" for c in columns
+            f"{statistics.median(c):7.2f}{max(c):7.2f}" if c else "      –      –"
+            for c in (found, *rest)
         ]
         yield f"{kind:14}{len(those):6}" + "".join(f"{each:>15}" for each in shown)
 
