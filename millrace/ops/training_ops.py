@@ -19,6 +19,7 @@ from millrace.core.tensor_shape import TensorShape
 from millrace.graph.define import Op, op
 from millrace.graph.registry import NO_GRADIENT
 from millrace.graph.shape_inference import ShapeContext, ShapeRule, merge_shapes
+from millrace.ops import few_unique as _few  # noqa: F401 - registers itself
 from millrace.ops import one_pass
 from millrace.ops import routed_rows as _between_tasks  # noqa: F401 - registers itself
 from millrace.ops import training_rules as rules

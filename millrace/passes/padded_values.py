@@ -54,7 +54,7 @@ def is_source(node: Node) -> bool:
     if node.type in ("Unique", "DynamicPartition"):
         if node.inputs[0].dtype.base_dtype.name not in _INDEX_TYPES:
             return False
-        return node.type == "Unique" or _static_rank(node.inputs[0]) == 1
+        return node.type == "Unique" or static_rank(node.inputs[0]) == 1
     return False
 
 
@@ -150,7 +150,7 @@ def _elementwise(node: Node, kinds: Kinds) -> dict[int, Kind] | None:
     for edge in node.inputs:
         kind = kinds.get(edge)
         if kind is None:
-            if _static_rank(edge) != 0:
+            if static_rank(edge) != 0:
                 return None
         elif kind.what != "rows" or (group is not None and kind.group != group):
             return None
@@ -208,7 +208,7 @@ def _concat(node: Node, kinds: Kinds) -> dict[int, Kind] | None:
     *parts, axis = node.inputs
     found = [kinds.get(edge) for edge in parts]
     known = [kind for kind in found if kind is not None]
-    if not known or _constant(axis) != 0:
+    if not known or constant_of(axis) != 0:
         return None
     what = known[0].what
     if any(kind.what != what for kind in known):
@@ -232,7 +232,7 @@ def _reshape(node: Node, kinds: Kinds) -> dict[int, Kind] | None:
         return _size_arithmetic(node, kinds)
     if data.what not in ("index", "rows") or (shape is not None and shape.group != data.group):
         return None
-    before, after = _static_sizes(node.inputs[0]), _static_sizes(Edge(node, 0))
+    before, after = static_sizes(node.inputs[0]), static_sizes(Edge(node, 0))
     if not before or not after or None in before[1:] or before[1:] != after[1:]:
         return None
     return {0: data}
@@ -259,7 +259,7 @@ def _gather(node: Node, kinds: Kinds) -> dict[int, Kind] | None:
     if indices is None or indices.what != "index" or node.inputs[0] in kinds:
         return None
     if node.attrs.get("batch_dims", 0) or (
-        node.type == "GatherV2" and _constant(node.inputs[2]) != 0
+        node.type == "GatherV2" and constant_of(node.inputs[2]) != 0
     ):
         return None
     return {0: Kind("rows", indices.group, indices.origins, spread=indices.in_place)}
@@ -271,7 +271,7 @@ def _row_update(node: Node, kinds: Kinds) -> dict[int, Kind] | None:
     if indices is None or indices.what != "index":
         return None
     if values is None:
-        if _static_rank(node.inputs[row_inputs(node)[1]]) != 0:
+        if static_rank(node.inputs[row_inputs(node)[1]]) != 0:
             return None
     elif values.what != "rows" or values.group != indices.group:
         return None
@@ -342,7 +342,7 @@ _RULES.update(
 # -- What is known of values ---------------------------------------------------------------
 
 
-def _static_sizes(edge: Edge) -> tuple[int | None, ...] | None:
+def static_sizes(edge: Edge) -> tuple[int | None, ...] | None:
     source = edge.node.source
     if source is None or edge.index >= len(source.outputs):
         return None
@@ -350,12 +350,12 @@ def _static_sizes(edge: Edge) -> tuple[int | None, ...] | None:
     return None if sizes is None else tuple(sizes)
 
 
-def _static_rank(edge: Edge) -> int | None:
-    sizes = _static_sizes(edge)
+def static_rank(edge: Edge) -> int | None:
+    sizes = static_sizes(edge)
     return None if sizes is None else len(sizes)
 
 
-def _constant(edge: Edge) -> Any:
+def constant_of(edge: Edge) -> Any:
     """The value of a constant with one element, else None."""
     if edge.node.type != "Const" or edge.node.attrs["value"].size != 1:
         return None
@@ -367,6 +367,6 @@ def _counts_up(edge: Edge) -> bool:
     while edge.node.type in ("Identity", "Reshape"):
         edge = edge.node.inputs[0]
     node = edge.node
-    if node.type != "Range" or _static_rank(edge) != 1:
+    if node.type != "Range" or static_rank(edge) != 1:
         return False
-    return bool(_constant(node.inputs[0]) == 0 and _constant(node.inputs[2]) == 1)
+    return bool(constant_of(node.inputs[0]) == 0 and constant_of(node.inputs[2]) == 1)

@@ -240,12 +240,10 @@ class CompiledStage:
         self._is_interpreted = False
         #: What is known without a program, by the inputs' keys, shapes and types.
         self._foregone: dict[Any, foregone.Results] = {}
+        is_bookkeeping = not (use.read or use.written) and bookkeeping.is_bookkeeping(nodes)
+        self._is_bookkeeping = is_bookkeeping
         #: How many more runs are made on NumPy before the stage is worth a program.
-        self._runs_on_host = (
-            bookkeeping.RUNS
-            if not (use.read or use.written) and bookkeeping.is_bookkeeping(nodes)
-            else 0
-        )
+        self._runs_on_host = bookkeeping.RUNS if is_bookkeeping else 0
         #: Set when what another thread compiles ahead is there; None if none does.
         self._ahead: threading.Event | None = None
         self._slots: tuple[int, _Slots] | None = None
@@ -584,6 +582,8 @@ class CompiledStage:
 
     def _interpret(self, inputs: list[Any], step: Any) -> list[Any]:
         """Runs the stage's nodes one by one, without compiling the whole."""
+        if self._is_bookkeeping:
+            return bookkeeping.run(self.nodes, self.inputs, inputs, self.outputs, step)
         env = {
             edge: jax.tree.map(jnp.asarray, value)
             for edge, value in zip(self.inputs, inputs, strict=True)

@@ -22,6 +22,7 @@ from millrace.core.device_spec import DeviceSpec
 from millrace.graph.graph import Graph
 from millrace.graph.operation import Operation
 from millrace.graph.tensor import Tensor
+from millrace.passes.few_unique import few_unique
 from millrace.passes.frames import has_control_flow
 from millrace.passes.pad_unique import pad_unique
 from millrace.passes.partition import Part, partition
@@ -259,6 +260,7 @@ class MasterSession:
         program = prune(fetches, targets, feeds)
         self._placer.place(program.nodes)
         if not has_control_flow(program):
+            few_unique(program)
             pad_unique(program, lambda node: task_of(node.device))
         parts = partition(program, task_of, self._home, ends_at_home=partial)
         local = parts.pop(self._home)

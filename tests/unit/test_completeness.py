@@ -22,6 +22,8 @@ from parity_kit.op_table import row
 #: Op types that TensorFlow does not have. Graphs that contain one run on Millrace only.
 OWN = {
     "_BagOfRows": "sums of rows that _RouteRows asked for; only passes make it",
+    "_FewUnique": "Unique of few lengths; only passes make it",
+    "_FirstColumn": "a slice of a sparse tensor's indices on the host; only passes make it",
     "_LifeSign": "tells another task whether a branch was taken; only passes make it",
     "_LoopReceive": "takes what another task's part of a loop sends; only passes make it",
     "_LoopSend": "sends a value to another task's part of a loop; only passes make it",
@@ -36,6 +38,7 @@ OWN = {
     "_RouteRows": "DynamicPartition for other tasks, with padding; only passes make it",
     "_RoutedStitch": "DynamicStitch of what _RouteRows sorted; only passes make it",
     "_SendTensors": "sends another task all that it needs at one point; only passes make it",
+    "_SparseSegmentGradOnHost": "SparseSegmentSumGrad and its kin; only passes make it",
     "_SumBags": "_SumRouted of gradients that are alike; only passes make it",
     "_SumRouted": "sums of gradients for what _RouteRows sorted; only passes make it",
     "SliceGrad": "the gradient of Slice; TensorFlow builds a Pad with amounts that XLA must know",
