@@ -44,6 +44,12 @@ _MAX_IDLE_SESSIONS = 1024
 _WATCHED_SECONDS = 60.0
 #: Steps of TensorFlow's masters whose values are kept after this task's part is over.
 _MAX_KEPT_STEPS = 1024
+#: What ops say of queues and variables that went away with their session.
+_OF_WHAT_IS_GONE = (
+    errors.NotFoundError,
+    errors.OutOfRangeError,
+    errors.FailedPreconditionError,
+)
 #: Is told the step, its results (where they are), or the error.
 OnDone = Callable[[Step | None, list[Any], errors.OpError | None], None]
 #: Sends a message to the task at an address.
@@ -83,6 +89,7 @@ class WorkerSession:
         #: Whether the thread that reads the master's messages may run parts of it that are quick.
         #: Nobody else may wait for that thread, nor may a client have several of them.
         self.runs_at_once = False
+        self.is_closed = False
         self.state = SessionState(resources, file_access)
         self.graphs: set[int] = set()
 
@@ -367,6 +374,7 @@ class Worker:
             session = self._sessions.pop(handle, None)
             if session is None:
                 return
+            session.is_closed = True
             self._settle_neighbours()
             for number in session.graphs:
                 self._graphs.pop(number, None)
@@ -643,6 +651,10 @@ class Worker:
         if self._stopped:
             # Its variables went away under it: what it says of them, or failed of, is not so.
             error = self._stopped_error()
+        elif isinstance(error, _OF_WHAT_IS_GONE):
+            running = self._running.get(number)
+            if running is not None and running.graph.session.is_closed:
+                error = running.step.cancellation.error or error  # Its queues did the same.
         self.end(number, error)
         return error
 

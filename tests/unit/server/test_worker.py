@@ -97,7 +97,7 @@ def blocked(worker, until, number=5, owner=None, master="m:1"):
     taken = tf.FIFOQueue(1, [tf.float32], shapes=[[]]).dequeue()
     graph = register(worker, owner or session(worker), [taken])
     outcome = run(worker, graph, number, master=master)
-    until(lambda: worker.is_running(number))
+    until(lambda: "Dequeue" in worker.waits(number))
     return graph, outcome
 
 
@@ -132,6 +132,15 @@ def test_deleting_a_session_ends_its_steps_and_forgets_its_graphs(worker, until)
     until(lambda: outcome.told)
     assert isinstance(outcome.error, errors.CancelledError)
     assert not worker._graphs and not worker._sessions
+
+
+def test_a_step_whose_session_is_closed_does_not_blame_the_queues_that_went_with_it(worker):
+    owner = session(worker)
+    graph = register(worker, owner, [tf.FIFOQueue(1, [tf.float32]).dequeue()])
+    worker.begin(graph, 5, Step(owner.state, executor.run_values), "m:1")
+    worker.delete_session("s")
+    found = worker.end_part(5, errors.OutOfRangeError(None, None, "The queue is closed."))
+    assert isinstance(found, errors.CancelledError) and "closed" in found.message
 
 
 def test_a_graph_cannot_be_registered_for_a_session_that_was_closed_meanwhile(worker):
