@@ -46,8 +46,8 @@ def setter(cluster: Any) -> Any:
     )
 
 
-def table(parts: int, resource: bool = False) -> Any:
-    start = np.linspace(-1, 1, ROWS * WIDTH, dtype=np.float32).reshape(ROWS, WIDTH)
+def table(parts: int, resource: bool = False, rows: int = ROWS) -> Any:
+    start = np.linspace(-1, 1, rows * WIDTH, dtype=np.float32).reshape(rows, WIDTH)
     return tf.get_variable(
         "table",
         initializer=tf.constant(start),

@@ -9,22 +9,18 @@ import pytest
 
 import millrace as tf
 from millrace.server import master_session
-from tests.cluster.test_partitioned_tables import Counter, compilations, minimize_clipped, setter
+from tests.cluster.test_partitioned_tables import (
+    Counter,
+    compilations,
+    minimize_clipped,
+    setter,
+    table,
+)
 
 __all__ = ["compilations"]
 
-ROWS, WIDTH, BATCH = 400, 4, 20
+ROWS, BATCH = 400, 20
 FULL = 8
-
-
-def table(parts: int, resource: bool = False) -> Any:
-    start = np.linspace(-1, 1, ROWS * WIDTH, dtype=np.float32).reshape(ROWS, WIDTH)
-    return tf.get_variable(
-        "table",
-        initializer=tf.constant(start),
-        partitioner=tf.fixed_size_partitioner(parts),
-        use_resource=resource,
-    )
 
 
 def features(seed: int, varied: bool = True) -> Any:
@@ -66,7 +62,7 @@ class Model:
         self.ids = tf.sparse_placeholder(tf.int64)
         self.weights = tf.sparse_placeholder(tf.float32) if options.get("weighted") else None
         rows = tf.nn.embedding_lookup_sparse(
-            table(options.get("parts", 2), options.get("resource", False)),
+            table(options.get("parts", 2), options.get("resource", False), ROWS),
             self.ids,
             self.weights,
             partition_strategy=strategy,
