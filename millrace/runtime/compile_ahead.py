@@ -1,9 +1,12 @@
-"""Compiling a stage before the values that it waits for arrive.
+"""Compiling a stage before the values that it waits for arrive, or are asked for.
 
 A parameter server's update waits for gradients, and those for the worker's own compiler. What the
 update is compiled for is known by then: the shapes of its variables, and those that the master has
 noted of what is sent (`_ReceiveTensors`). So tasks compile at the same time, not in turns. What is
 not known, or turns out to be otherwise, is compiled when it is run.
+
+A worker compiles its gradient before it asks for the variables: what it would ask for first would
+be old when the compiler is done, by all the steps that others have made meanwhile.
 
 Every worker registers an update of its own, and all are the same: who finds that another stage
 has compiled the very same program uses that one. It is the same for these shapes only, so that a
@@ -32,6 +35,13 @@ def received(edge: Edge) -> Any:
         return None
     shapes = edge.node.attrs["shapes"]
     return _form(shapes[edge.index], edge.dtype) if edge.index < len(shapes) else None
+
+
+def given(value: Any) -> Any:
+    """The shape and type of a value that is there; None if it is no array of numbers."""
+    if type(value) is not np.ndarray or value.dtype.hasobject:
+        return None
+    return jax.ShapeDtypeStruct(value.shape, value.dtype)  # type: ignore[no-untyped-call]
 
 
 def held(variable: Node) -> Any:

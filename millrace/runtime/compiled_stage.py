@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -53,6 +53,9 @@ MAX_TRACES = 24
 MAX_EMBEDDED_BYTES = 1 << 16
 #: A program that takes longer does not keep others from the variables that it only reads.
 _LONG_SECONDS = 0.001
+
+
+_NONE_GIVEN: Mapping[Edge, Any] = {}
 
 
 class _Check:
@@ -400,11 +403,20 @@ class CompiledStage:
             for lock in reversed(slots.locked):
                 lock.release()
 
-    def forms_ahead(self) -> tuple[list[Any], list[Any], list[Any]] | None:
-        """What the program will be called with, if it waits for other tasks and all is known."""
-        if self.is_empty or self._copies is not None or self._static or self.random_nodes:
+    def forms_ahead(
+        self, given: Mapping[Edge, Any] = _NONE_GIVEN
+    ) -> tuple[list[Any], list[Any], list[Any], Any] | None:
+        """What the program will be called with, if it waits for other tasks and all is known.
+
+        Args:
+          given: The forms of values that are there already.
+        """
+        if self.is_empty or self._copies is not None or self._static:
             return None
-        dynamic = [compile_ahead.received(self.inputs[i]) for i in self._dynamic]
+        edges = [self.inputs[i] for i in self._dynamic]
+        if given and all(edge in given for edge in edges):
+            return None  # It waits for nobody.
+        dynamic = [given[e] if e in given else compile_ahead.received(e) for e in edges]
         kept = [compile_ahead.held(v) for v in self._kept]
         donated = [compile_ahead.held(v) for v in self._donated]
         if (
@@ -413,17 +425,20 @@ class CompiledStage:
             or any(form is None for form in (*dynamic, *kept, *donated))
         ):
             return None
-        return donated, kept, dynamic
+        counters: Any = ()
+        if self.random_nodes:
+            counters = compile_ahead.given(np.empty((len(self.random_nodes), 2), np.uint32))
+        return donated, kept, dynamic, counters
 
-    def compile_ahead(self) -> None:
+    def compile_ahead(self, given: Mapping[Edge, Any] = _NONE_GIVEN) -> None:
         """Compiles the program that `forms_ahead` describes, if no run has done so yet."""
-        forms = self.forms_ahead()
+        forms = self.forms_ahead(given)
         if forms is None or self._programs:
             return
         self._ahead = done = threading.Event()
         try:
             program: Any = self._make_program((), [], once=True)
-            self._programs[()] = compile_ahead.PROGRAMS.compile(program, (*forms, ()), _comparable)
+            self._programs[()] = compile_ahead.PROGRAMS.compile(program, forms, _comparable)
         except Exception as error:
             # It will come again when the stage is run, and is told then.
             logging.debug("%s was not compiled ahead: %s", self.name, error)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -48,7 +48,13 @@ from millrace.passes.pad_unique import pad_unique
 from millrace.passes.rendezvous import RECEIVES, SENDS
 from millrace.passes.sent_products import sent_products
 from millrace.passes.transfer import RECEIVE, SEND
-from millrace.runtime import assign_stage, count_stage, product_stage, row_stage
+from millrace.runtime import (
+    assign_stage,
+    compile_ahead,
+    count_stage,
+    product_stage,
+    row_stage,
+)
 from millrace.runtime.accumulator_stage import (
     ApplyGradientsStage,
     HandleStage,
@@ -364,6 +370,7 @@ class Plan:
                 self.stages.append(handle_stage(first, stage.blocking))
             else:
                 self.stages.append(HostStage(first, stage.blocking, outside))
+        self._arguments = list(program.arguments)
         self.argument_slots = [self._slot(edge) for edge in program.arguments]
         taken = Counter(edge for stage in self.stages for edge in stage.inputs)
         #: For each argument whether several stages take it: a copy that XLA can use serves all.
@@ -473,6 +480,18 @@ class Plan:
                 stage.compile_ahead()
 
         return compile_all if stages else None
+
+    def compile_for(self, feeds: Sequence[Any]) -> None:
+        """Compiles what computes with values of other tasks, as far as feeds and shapes tell."""
+        forms = map(compile_ahead.given, feeds)
+        given = {
+            edge: form
+            for edge, form in zip(self._arguments, forms, strict=True)
+            if form is not None
+        }
+        for stage in self.stages:
+            if isinstance(stage, CompiledStage):
+                stage.compile_ahead(given)
 
     def new_values(self) -> list[Any]:
         """A step's value slots, with the constants in place."""

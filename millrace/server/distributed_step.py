@@ -31,6 +31,8 @@ class PreparedStep:
         self.graph = graph
         self.remote = remote
         self.fetches = fetches
+        #: Whether it ran before, or was about to.
+        self.has_begun = False
         #: Those that begin late, by the key of what they begin with.
         self.firsts = {r.part.first_key: r for r in remote if r.part.first_key is not None}
         #: Those that are asked for variables, by the key of what they send then.

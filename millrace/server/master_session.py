@@ -322,6 +322,11 @@ class MasterSession:
         if options is not None:
             timeout = options.timeout_in_ms or timeout
             trace = options.trace_level > _NO_TRACE and run_metadata is not None
+        if not prepared.has_begun:
+            prepared.has_begun = True
+            if prepared.remote:
+                # Not when it has asked for variables: they would be old when the compiler is done.
+                prepared.graph.plan.compile_for([values[i] for i in prepared.local.arguments])
         number = self._master.new_number()
         step = Step(
             self._state.state,
