@@ -183,13 +183,10 @@ def open_replica(
             hooks.append(optimizer.make_session_run_hook(chief))
         step = optimizer.minimize(loss, global_step=global_step)
     if not chief:
-        # Else TensorFlow looks only every 30 seconds whether the chief has initialised. The first
-        # update is the chief's alone, in every library: two that are computed from the same
-        # variables throw a wide model far off, and the losses tell of that for a while.
+        # Else TensorFlow looks only every 30 seconds whether the chief has initialised.
         missing = tf.report_uninitialized_variables(tf.global_variables())
-        first = 0 if workload.synchronous else 1
         with tf.Session(server.target) as look:
-            while look.run(missing).size or look.run(global_step) < first:
+            while look.run(missing).size:
                 time.sleep(0.05)
     session = tf.train.MonitoredTrainingSession(
         master=server.target, is_chief=chief, hooks=hooks, save_checkpoint_secs=None,
@@ -269,7 +266,12 @@ def main(library: str, name: str, job: str, index: int, hosts: dict, seconds: fl
     server = tf.train.Server(cluster, job_name=job, task_index=index)
     if job == "ps":
         server.join()
-    run, _ = open_replica(tf, server, cluster, index, WORKLOADS[name])
+    run, session = open_replica(tf, server, cluster, index, WORKLOADS[name])
+    if index and not WORKLOADS[name].synchronous:
+        # The first update is the chief's alone, in every library: two that are computed from the
+        # same variables throw a wide model far off, and the losses tell of that for a while.
+        while session.run(tf.train.get_global_step()) < 1:
+            time.sleep(0.05)
     train(run, WORKLOADS[name].compare_at, seconds)
 
 

@@ -52,12 +52,17 @@ FIELDS = {
 }
 
 
+#: What only Millrace says, with numbers that TensorFlow does not come near.
+OWN_FIELDS = {"CreateWorkerSessionRequest": {"client": 1000}}
+
+
 @pytest.mark.parametrize("name", FIELDS)
 def test_fields_have_tensorflows_numbers(name):
     fields = getattr(messages, name).DESCRIPTOR.fields
-    assert {f.name: f.number for f in fields} == {
+    theirs = {
         field: int(number) for field, _, number in (f.partition("=") for f in FIELDS[name].split())
     }
+    assert {f.name: f.number for f in fields} == theirs | OWN_FIELDS.get(name, {})
 
 
 def test_both_services_have_all_methods():
