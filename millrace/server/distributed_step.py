@@ -100,6 +100,16 @@ class Gathering:
             self.error = error
             return True
 
+    def take_back(self, error: errors.OpError) -> None:
+        """What a task has done for the step was in vain, though it had said that it is done."""
+        if not self.fail(error):
+            return
+        with self.condition:
+            self.condition.notify_all()
+        if self.listener is not None:
+            self.listener.wake()
+        self.on_error(error)
+
     def wait(self, deadline: float | None, patience: Patience | None) -> bool:
         """Waits for all answers or an error; False when the deadline has passed."""
         while self.waiting and (self.error is None or patience is None):

@@ -177,6 +177,9 @@ class Master:
         error = None
         if message.key:
             error = gathering.explained(address, message.key, message.text)
+            if address not in gathering.waiting:
+                gathering.take_back(error)
+                return
         last = gathering.last.get(address) if error is None else None
         gathering.answer(address, message, error)
         if last is not None:

@@ -6,11 +6,12 @@ no thread while it waits: what it waits for goes on with it on arrival.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import secrets
 import threading
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -44,6 +45,8 @@ _MAX_IDLE_SESSIONS = 1024
 _WATCHED_SECONDS = 60.0
 #: Steps of TensorFlow's masters whose values are kept after this task's part is over.
 _MAX_KEPT_STEPS = 1024
+#: So many steps are remembered of those for which one other task was sent something.
+_MAX_SENT_STEPS = 64
 #: What ops say of queues and variables that went away with their session.
 _OF_WHAT_IS_GONE = (
     errors.NotFoundError,
@@ -183,7 +186,10 @@ class _Exchange:
             return
         self._worker.boards.refresh()
         message = Message(Kind.TENSORS, self._number, key, tag, tensors)
-        self._worker.post(self._session.addresses[to], message)
+        address = self._session.addresses[to]
+        if address != self._session.master:
+            self._worker.note_sent(self._session, address, self._number)
+        self._worker.post(address, message)
 
     def receive(self, source: str, key: int, tag: bytes = b"") -> list[Any] | Deferred:
         """The values, or what will have them."""
@@ -296,6 +302,9 @@ class Worker:
         #: When each other task's master has last begun or ended something here: what it does
         #: between reading variables and sending gradients is a step, of which nothing runs here.
         self._heard_of: dict[str, float] = {}
+        #: By the address of a task: the last steps for which it was sent something, with their
+        #: masters. What it was sent is lost with the connection if it has not read it.
+        self._sent: dict[str, deque[tuple[int, str]]] = {}
         self._relay = Relay(self.resume_elsewhere)
         #: How many steps and parts of steps of each client compute here at a time.
         self.allotments = Allotments(limits.COMPUTING_STEPS_PER_CLIENT.value, self.resume_elsewhere)
@@ -706,9 +715,37 @@ class Worker:
                 if running.master == address or address in running.graph.peers
             ]
             known = set(self._running)
+            sent = self._sent.pop(address, ())
         for number in numbers:
             self.cancel(number, error)
         self.mailbox.forget_source(address, known)
+        in_vain = [(number, master) for number, master in sent if number not in known]
+        if in_vain:
+            self.resume_elsewhere(lambda: self._tell_in_vain(in_vain, address, error))
+
+    def note_sent(self, session: WorkerSession, address: str, number: int) -> None:
+        """A part of a step has something for a task that is not the master's."""
+        if session.master != session.addresses.get(self.task):
+            sent = self._sent.get(address)
+            if sent is None:
+                sent = self._sent.setdefault(address, deque(maxlen=_MAX_SENT_STEPS))
+            sent.append((number, session.master))
+
+    def _tell_in_vain(
+        self, steps: list[tuple[int, str]], address: str, error: errors.OpError
+    ) -> None:
+        """Tells masters that what was sent for steps of theirs may never have arrived.
+
+        This task's parts of them are over, and the lost task may begin its own when it is back: it
+        would wait for ever for what it was sent before.
+        """
+        words = f"What {self.task} sent to {address} for this step may be lost. {error.message}"
+        for number, master in steps:
+            if master == address:
+                continue
+            with contextlib.suppress(errors.OpError):
+                text = words.encode()
+                self.post(master, Message(Kind.DONE, number, errors.UNAVAILABLE, text))
 
     def lost_master(self, address: str) -> None:
         """The task at an address is gone for good: forgets the sessions of its master."""

@@ -6,6 +6,7 @@ import pytest
 import millrace as tf
 from millrace.core import errors
 from millrace.passes.prune import prune
+from millrace.rpc.message import Kind
 from millrace.rpc.service import CachedThreads
 from millrace.runtime import executor
 from millrace.runtime.step import Step
@@ -124,6 +125,44 @@ def test_a_step_that_is_cancelled_while_it_begins_is_not_missed(worker):
     worker.begin(graph, 5, step, "m:1")
     assert isinstance(step.cancellation.error, errors.AbortedError)
     worker.end(5)
+
+
+@pytest.fixture
+def sent(worker):
+    """What the worker posts."""
+    posted = []
+    worker.post = lambda address, message: posted.append((address, message))
+    return posted
+
+
+def send_value(worker, master, number=5):
+    """A part of a step has sent something to another ps, and is over."""
+    addresses = {TASK: "here:1", "/job:ps/replica:0/task:1": "there:1"}
+    owner = worker.create_session(f"s{master}", master, addresses, False)
+    graph = register(worker, owner, [tf.constant(1.0) + 1.0])
+    step = Step(owner.state, executor.run_values)
+    worker.begin(graph, number, step, master)
+    step.exchange.send("/job:ps/replica:0/task:1", 7, [np.zeros(3)])
+    worker.end(number)
+
+
+def test_a_master_hears_that_what_was_sent_for_it_to_a_lost_task_was_in_vain(worker, sent, until):
+    send_value(worker, "m:1")
+    worker.lost("there:1", errors.UnavailableError(None, None, "nothing was heard"))
+    until(lambda: len(sent) == 2)
+    address, message = sent[1]
+    assert address == "m:1" and message.kind is Kind.DONE
+    assert (message.step, message.key) == (5, errors.UNAVAILABLE)
+    assert b"may be lost" in message.text and b"nothing was heard" in message.text
+    worker.lost("there:1", errors.UnavailableError(None, None, "again"))
+    assert worker._sent == {}  # Each step is told of once.
+
+
+def test_a_masters_own_part_and_a_lost_master_need_not_be_told(worker, sent):
+    send_value(worker, "here:1")
+    assert worker._sent == {}
+    send_value(worker, "there:1", number=6)  # to the master itself
+    assert worker._sent == {}
 
 
 def test_deleting_a_session_ends_its_steps_and_forgets_its_graphs(worker, until):

@@ -1,0 +1,61 @@
+"""Values that a task has sent to another are lost with the connection: the step must hear of it."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+import millrace as tf
+from millrace.server.server import Server
+
+PS, OTHER, WORKER = "/job:ps/task:0", "/job:ps/task:1", "/job:worker/task:0"
+
+
+def test_a_step_fails_whose_part_would_wait_for_what_was_sent_before_its_task_was_given_up(
+    make_cluster: Any, until: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when a ps is stopped, is given up by the other ps but not by the worker, and returns."""
+    cluster = make_cluster({"ps": 2, "worker": 1}, "socket")
+    with tf.device(OTHER):
+        sent = tf.Variable(3.0, name="sent")
+    with tf.device(PS):
+        used = tf.Variable(2.0, name="used")
+        sums = tf.assign_add(used, sent * 2.0)
+    held, begun = threading.Event(), threading.Event()
+    run = Server._run
+    stopped = cluster["ps", 0]
+
+    def run_late(self: Server, channel: Any, message: Any) -> None:
+        if self is stopped and begun.is_set():
+            begun.clear()
+            threading.Thread(target=lambda: (held.wait(60), run(self, channel, message))).start()
+        else:
+            run(self, channel, message)
+
+    monkeypatch.setattr(Server, "_run", run_late)
+    with tf.Session(cluster.target("worker")) as session:
+        session.run(tf.global_variables_initializer())
+        assert session.run(sums) == 8.0
+        other = cluster["ps", 1]
+        before, failed = other.worker.steps, []
+
+        def step() -> None:
+            try:
+                session.run(sums, options=tf.RunOptions(timeout_in_ms=60_000))
+            except tf.errors.OpError as error:
+                failed.append(error)
+
+        begun.set()
+        thread = threading.Thread(target=step)
+        thread.start()
+        until(lambda: other.worker.steps > before)  # Its part is over: all is sent.
+        other._lose(f"localhost:{cluster.spec['ps'][0].rpartition(':')[2]}", "given up by the test")
+        until(lambda: not stopped.worker.mailbox._boxes)  # It has forgotten what it was sent.
+        held.set()
+        thread.join()
+        assert len(failed) == 1
+        assert isinstance(failed[0], tf.errors.UnavailableError), failed
+        assert "may be lost" in failed[0].message
+        assert session.run(sums) == 14.0  # and the next step finds all as it was
