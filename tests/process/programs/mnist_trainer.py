@@ -7,6 +7,7 @@ JSON.
 
 import argparse
 import json
+import sys
 import time
 from pathlib import Path
 
@@ -32,7 +33,9 @@ options = parser.parse_args()
 
 
 def say(*words: object) -> None:
-    print(*words, flush=True)
+    # In one piece: what is logged by other threads goes to the same pipe.
+    sys.stdout.write(" ".join(map(str, words)) + "\n")
+    sys.stdout.flush()
 
 
 def dense(name, x, units):
