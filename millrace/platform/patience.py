@@ -1,4 +1,4 @@
-"""Saying what is waited for when a wait lasts."""
+"""Saying what is waited for when a wait lasts, since when, and what to check."""
 
 from __future__ import annotations
 
@@ -36,4 +36,10 @@ class Patience:
         if now < self._next:
             return
         self._next = now + INTERVAL_SECONDS
-        logging.warning("%s %.0f s for %s", self._what, now - self._since, waits_for())
+        waited, words = now - self._since, waits_for()
+        since = time.strftime("%H:%M:%S", time.localtime(time.time() - waited))
+        # Some waits know better what is missing.
+        advice = (
+            "" if "heck " in words else " Check that it runs, can be reached, and what it logs."
+        )
+        logging.warning("%s %.0f s for %s (since %s).%s", self._what, waited, words, since, advice)

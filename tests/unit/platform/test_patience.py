@@ -25,7 +25,16 @@ def test_it_is_silent_for_five_seconds_and_then_speaks_every_ten(caplog):
             if len(caplog.records) > before:
                 spoken.append(second)
     assert spoken == [5, 15, 25]
-    assert "A session has waited 5 s for /job:ps/task:0" in caplog.text
+    assert "A session has waited 5 s for /job:ps/task:0 (since " in caplog.text
+    assert "). Check that it runs, can be reached, and what it logs." in caplog.text
+
+
+def test_who_knows_what_to_check_says_it_alone(caplog):
+    clock = Clock()
+    patience = Patience("A step has waited", clock)
+    clock.now += 5
+    patience.tell(lambda: "a gradient. Check that worker 1 runs")
+    assert caplog.messages[0].count("Check") == 1
 
 
 def test_it_knows_how_long_it_may_be_silent():
