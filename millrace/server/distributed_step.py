@@ -18,7 +18,7 @@ from millrace.rpc.message import Message
 from millrace.rpc.turns import Listener
 from millrace.runtime import allotments, executor
 from millrace.server.remote_part import LateParts, RemotePart
-from millrace.server.worker import RegisteredGraph
+from millrace.server.worker_sessions import RegisteredGraph
 
 
 class PreparedStep:

@@ -25,9 +25,7 @@ from millrace.server.distributed_step import (
 from millrace.server.master_session import MasterSession
 from millrace.server.peers import Peers
 from millrace.server.tasks import filtered_tasks
-from millrace.server.worker import (
-    Worker,
-)
+from millrace.server.worker import Worker
 
 #: Numbers of steps have 63 bits.
 _NUMBERS = (1 << 63) - 1

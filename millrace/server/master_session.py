@@ -49,11 +49,9 @@ from millrace.server.distributed_step import (
 from millrace.server.late import within
 from millrace.server.remote_part import LateParts, RemotePart
 from millrace.server.standing_step import StandingStep, can_stand
+from millrace.server.step_errors import cause_of
 from millrace.server.tasks import filtered_tasks, task_of
-from millrace.server.worker import (
-    WorkerSession,
-    cause_of,
-)
+from millrace.server.worker_sessions import WorkerSession
 
 if TYPE_CHECKING:
     from millrace.server.master import Master
@@ -237,7 +235,7 @@ class MasterSession:
             stub = self._master.peers.connection(address).worker()
             with within(_REGISTER_SECONDS, task, "make ready for a session"):
                 stub.create_worker_session(request, timeout=_REGISTER_SECONDS)
-        return self._worker.create_session(
+        return self._worker.sessions.create_session(
             self.handle, me.address, self._addresses, isolated, self._file_access
         )
 
@@ -268,7 +266,7 @@ class MasterSession:
         try:
             for part in parts.values():
                 remote.append(self._register(part))
-            graph = self._worker.register(self._state, local.program, late=partial)
+            graph = self._worker.sessions.register(self._state, local.program, late=partial)
         except BaseException:
             self._master.later(lambda: self._deregister(None, remote))
             raise
@@ -298,7 +296,7 @@ class MasterSession:
 
     def _deregister(self, local: int | None, remote: list[RemotePart]) -> None:
         if local is not None:
-            self._worker.deregister(local)
+            self._worker.sessions.deregister(local)
         if self._closed:
             return  # The tasks were told to forget the whole session.
         for part in remote:
@@ -574,7 +572,7 @@ class MasterSession:
             if number in self._partial_runs:  # It has no thread that would do it.
                 self._master.forget(number)
                 self._worker.end(number)
-        self._worker.delete_session(self.handle)
+        self._worker.sessions.delete_session(self.handle)
         self._master.sessions.pop(self.handle, None)
         others = [item for item in self._addresses.items() if item[0] != self._home]
         if not others:

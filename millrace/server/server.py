@@ -40,9 +40,10 @@ from millrace.server.registers import Registers
 from millrace.server.remote_part import key_to_read, run_request
 from millrace.server.remote_tensors import RemoteTensors
 from millrace.server.standing_step import StandingSteps
+from millrace.server.step_errors import as_op_error
 from millrace.server.tasks import task_name
 from millrace.server.watch import Watch, settings_from
-from millrace.server.worker import Worker, as_op_error
+from millrace.server.worker import Worker
 from millrace.server.worker_service import WorkerService
 
 ServerDef = messages.ServerDef
@@ -125,7 +126,7 @@ class Server:
             self._security,
         )
         self._worker = Worker(self._task, self._peers.post, self._threads)
-        self._worker.before_first_graph = self._settle_threads
+        self._worker.sessions.before_first_graph = self._settle_threads
         self._standing = StandingSteps(self._worker, _answer_end)
         self._worker.fetch_tensor = RemoteTensors(self._peers.connection).fetch
         self._master = Master(

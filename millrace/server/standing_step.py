@@ -23,7 +23,9 @@ from millrace.runtime import chain, executor
 from millrace.runtime.step import Step
 from millrace.server.distributed_step import Gathering, PreparedStep
 from millrace.server.remote_part import RemotePart
-from millrace.server.worker import RegisteredGraph, Worker, cause_of
+from millrace.server.step_errors import cause_of
+from millrace.server.worker import Worker
+from millrace.server.worker_sessions import RegisteredGraph
 
 if TYPE_CHECKING:
     from millrace.server.master_session import MasterSession
@@ -145,7 +147,7 @@ class StandingSteps:
         """Another task's master wants a part repeated."""
         worker, number = self._worker, message.step
         try:
-            graph = worker.graph(message.key)
+            graph = worker.sessions.graph(message.key)
             if graph.plan.argument_slots or graph.peers:
                 raise errors.InvalidArgumentError(
                     None,

@@ -47,7 +47,7 @@ class WorkerService:
         self._connect = connect
         self._cluster = cluster
         self._file_access = file_access
-        self._quota = SessionQuota(worker.has_session)
+        self._quota = SessionQuota(worker.sessions.has_session)
 
     def get_status(self, request: Any) -> Any:
         """The task's devices."""
@@ -63,7 +63,7 @@ class WorkerService:
         # TensorFlow's masters do not say for whom it is.
         owner = machine_of(request.client) if request.client else caller()
         self._quota.check(owner)
-        self._worker.create_session(
+        self._worker.sessions.create_session(
             request.session_handle,
             request.master_task,
             filtered_tasks(cluster, ()),
@@ -76,23 +76,23 @@ class WorkerService:
 
     def delete_worker_session(self, request: Any) -> Any:
         """Forgets a session."""
-        self._worker.delete_session(request.session_handle)
+        self._worker.sessions.delete_session(request.session_handle)
         return messages.DeleteWorkerSessionResponse()
 
     def register_graph(self, request: Any) -> Any:
         """Plans a part, and connects to the tasks that it sends to."""
-        session = self._worker.session(request.session_handle)
+        session = self._worker.sessions.session(request.session_handle)
         GraphSize().add(request.graph_def)
         with self._worker.allotments.of(f"{session.client} plans"):
             program = from_graph_def(request.graph_def)
-            graph = self._worker.register(session, program)
+            graph = self._worker.sessions.register(session, program)
         for address in graph.peers:
             self._connect(address)
         return messages.RegisterGraphResponse(graph_handle=str(graph.number))
 
     def deregister_graph(self, request: Any) -> Any:
         """Forgets a part."""
-        self._worker.deregister(_number(request.graph_handle))
+        self._worker.sessions.deregister(_number(request.graph_handle))
         return messages.DeregisterGraphResponse()
 
     def run_graph(self, request: Any) -> Any:
@@ -112,7 +112,7 @@ class WorkerService:
         on_abandoned(lambda: worker.cancel_if_running(number))
         feeds = [read_tensor(item.tensor) for item in request.send]
         trace = request.exec_opts.record_timeline
-        by_keys = worker.graph(graph).has_rendezvous
+        by_keys = worker.sessions.graph(graph).has_rendezvous
         if by_keys:
             for item, value in zip(request.send, feeds, strict=True):
                 worker.mailbox.deliver(number, item.name, [value])

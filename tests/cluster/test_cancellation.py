@@ -94,7 +94,7 @@ def test_a_lost_master_ends_the_step_on_the_others(any_cluster, background, unti
         waiting.result()
     until(lambda: not any_cluster.busy())
     for task in (("ps", 0), ("worker", 1)):
-        until(lambda worker=any_cluster[task].worker: not worker._sessions)
+        until(lambda worker=any_cluster[task].worker: not worker.sessions.by_handle)
     sess.close()
 
 
@@ -104,11 +104,11 @@ def test_a_master_that_vanishes_leaves_no_session_on_the_other_tasks(make_cluste
         v = tf.Variable(1.0)
     sess = tf.Session(cluster.target("worker"))
     sess.run(v.initializer)
-    ps, worker = cluster["ps", 0].worker, cluster["worker", 0]
-    assert ps._sessions and ps._graphs
+    held, worker = cluster["ps", 0].worker.sessions, cluster["worker", 0]
+    assert held.by_handle and held.graphs
     for channel in list(worker.peers._open):  # as if its process had been killed
         channel.close()
-    until(lambda: not ps._sessions and not ps._graphs)
+    until(lambda: not held.by_handle and not held.graphs)
     with pytest.raises((tf.errors.AbortedError, tf.errors.UnavailableError)):
         sess.run(v)
     sess.close()

@@ -209,8 +209,8 @@ def test_requests_of_no_sense_get_an_error_and_disturb_nobody(trained):
     assert memory() - before_memory < 100 << 20
     for server in cluster.servers.values():
         assert len(server._master.sessions) <= 2
-        assert len(server.worker._sessions) <= 1100
-        assert len(server.worker._graphs) < 50
+        assert len(server.worker.sessions.by_handle) <= 1100
+        assert len(server.worker.sessions.graphs) < 50
     for fuzzer in fuzzers:
         assert fuzzer.statuses["INVALID_ARGUMENT"] + fuzzer.statuses["ABORTED"] > 1000
         fuzzer.channel.close()
@@ -274,7 +274,7 @@ def test_a_bad_graph_is_refused_and_nothing_is_kept(trained, kind):
         with pytest.raises(grpc.RpcError):
             register(
                 messages.RegisterGraphRequest(
-                    session_handle=next(iter(server.worker._sessions)),
+                    session_handle=next(iter(server.worker.sessions.by_handle)),
                     graph_def=bad_graphs()[kind],
                 ).SerializeToString(),
                 timeout=60,

@@ -310,7 +310,7 @@ def test_sessions_and_their_graphs_are_forgotten_on_every_task(cluster, until):
                 sess.run(v.initializer)
                 sess.run(v.assign_add(1))
     for server in cluster.servers.values():
-        until(lambda worker=server.worker: not worker._sessions and not worker._graphs)
+        until(lambda held=server.worker.sessions: not held.by_handle and not held.graphs)
         assert not server._master.sessions
 
 
@@ -322,7 +322,7 @@ def test_runs_that_the_client_forgets_are_forgotten_on_every_task(cluster, until
             sess.run(v.assign_add(1))
         sess._runs.clear()
         sess._steps.clear()
-        until(lambda: not cluster["ps", 0].worker._graphs)
+        until(lambda: not cluster["ps", 0].worker.sessions.graphs)
         assert sess.run(v) == 3
 
 

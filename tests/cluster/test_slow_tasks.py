@@ -38,7 +38,7 @@ def test_a_task_that_takes_too_long_for_a_new_session_is_an_error_that_sessions_
     cluster: Any, slow: Slow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worker = cluster["ps", 0].worker
-    monkeypatch.setattr(worker, "create_session", slow(worker.create_session))
+    monkeypatch.setattr(worker.sessions, "create_session", slow(worker.sessions.create_session))
     monkeypatch.setattr(master_session, "_REGISTER_SECONDS", 0.2)
     with pytest.raises(errors.RECOVERABLE, match="/job:ps/replica:0/task:0.* 0.2 s"):
         tf.Session(cluster.target("worker"))
@@ -51,7 +51,7 @@ def test_a_task_that_takes_too_long_for_a_graph_is_an_error_that_sessions_recove
         one = tf.Variable(1, name="one")
     with tf.Session(cluster.target("worker")) as session:
         worker = cluster["ps", 0].worker
-        monkeypatch.setattr(worker, "register", slow(worker.register))
+        monkeypatch.setattr(worker.sessions, "register", slow(worker.sessions.register))
         monkeypatch.setattr(master_session, "_REGISTER_SECONDS", 0.2)
         with pytest.raises(errors.RECOVERABLE, match="/job:ps/replica:0/task:0.* 0.2 s"):
             session.run(one.initializer)
@@ -78,7 +78,7 @@ def test_a_monitored_session_outlives_a_task_that_answers_late(
         step = tf.train.get_or_create_global_step()
         add = tf.assign_add(step, 1)
     worker = cluster["ps", 0].worker
-    create, late = worker.create_session, []
+    create, late = worker.sessions.create_session, []
 
     def create_session(*args: Any) -> Any:
         if len(late) == 3:
@@ -88,7 +88,7 @@ def test_a_monitored_session_outlives_a_task_that_answers_late(
             monkeypatch.setattr(master_session, "_REGISTER_SECONDS", 120.0)
         return slow(create)(*args)
 
-    monkeypatch.setattr(worker, "create_session", create_session)
+    monkeypatch.setattr(worker.sessions, "create_session", create_session)
     monkeypatch.setattr(master_session, "_REGISTER_SECONDS", 0.2)
     config = tf.ConfigProto(device_filters=["/job:ps", "/job:worker/task:0"])
     with tf.train.MonitoredTrainingSession(cluster.target("worker"), config=config) as session:

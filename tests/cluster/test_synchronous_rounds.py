@@ -121,7 +121,7 @@ def test_what_a_ps_runs_in_a_round_does_not_grow_with_the_variables(cluster):
     with tf.Session(cluster.target("worker")) as session:
         replica.begin(session)
         replica.round(session)
-        plans = [graph.plan for graph in cluster["ps", 0].worker._graphs.values()]
+        plans = [graph.plan for graph in cluster["ps", 0].worker.sessions.graphs.values()]
         stages = sorted(
             [type(s).__name__ for s in plan.stages]
             for plan in plans

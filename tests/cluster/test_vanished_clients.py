@@ -16,7 +16,7 @@ def short_grace(monkeypatch):
 
 def sessions(cluster):
     return [len(server._master.sessions) for server in cluster.servers.values()] + [
-        len(server.worker._sessions) for server in cluster.servers.values()
+        len(server.worker.sessions.by_handle) for server in cluster.servers.values()
     ]
 
 

@@ -10,17 +10,23 @@ from millrace.rpc.message import Kind
 from millrace.rpc.service import CachedThreads
 from millrace.runtime import executor
 from millrace.runtime.step import Step
-from millrace.server import worker as worker_module
+from millrace.server import worker_sessions
 from millrace.server.remote_part import RunRequest
-from millrace.server.worker import Worker, cause_of
+from millrace.server.step_errors import cause_of
+from millrace.server.worker import Worker
 
 TASK = "/job:ps/replica:0/task:0"
 
 
 @pytest.fixture
-def worker():
+def sent():
+    """What the worker posts."""
+    return []
+
+
+@pytest.fixture
+def worker(sent):
     threads = CachedThreads("test worker")
-    sent = []
     made = Worker(TASK, lambda address, message: sent.append((address, message)), threads)
     yield made
     made.close()
@@ -33,15 +39,16 @@ def graph():
         yield
 
 
-def session(worker, handle="s", master="m:1", isolated=False):
-    return worker.create_session(handle, master, {TASK: "here:1"}, isolated)
+def session(worker, handle="s", master="m:1", isolated=False, client=""):
+    where = {TASK: "here:1"}
+    return worker.sessions.create_session(handle, master, where, isolated, client=client)
 
 
 def register(worker, owner, fetches=(), targets=()):
     program = prune(list(fetches), list(targets), [])
     for node in program.nodes:
         node.device = f"{TASK}/device:CPU:0"
-    return worker.register(owner, program)
+    return worker.sessions.register(owner, program)
 
 
 class Outcome:
@@ -78,7 +85,7 @@ def test_a_graph_or_session_that_is_not_known_is_aborted(worker):
     worker.run(123, 5, "m:1", RunRequest([]), outcome)
     assert isinstance(outcome.error, errors.AbortedError) and "restarted" in outcome.error.message
     with pytest.raises(errors.AbortedError, match="not known"):
-        worker.session("nobody")
+        worker.sessions.session("nobody")
 
 
 def test_numbers_of_graphs_cannot_be_guessed_by_who_knew_another_life_of_the_task(worker):
@@ -127,18 +134,10 @@ def test_a_step_that_is_cancelled_while_it_begins_is_not_missed(worker):
     worker.end(5)
 
 
-@pytest.fixture
-def sent(worker):
-    """What the worker posts."""
-    posted = []
-    worker.post = lambda address, message: posted.append((address, message))
-    return posted
-
-
 def send_value(worker, master, number=5):
     """A part of a step has sent something to another ps, and is over."""
     addresses = {TASK: "here:1", "/job:ps/replica:0/task:1": "there:1"}
-    owner = worker.create_session(f"s{master}", master, addresses, False)
+    owner = worker.sessions.create_session(f"s{master}", master, addresses, False)
     graph = register(worker, owner, [tf.constant(1.0) + 1.0])
     step = Step(owner.state, executor.run_values)
     worker.begin(graph, number, step, master)
@@ -155,39 +154,39 @@ def test_a_master_hears_that_what_was_sent_for_it_to_a_lost_task_was_in_vain(wor
     assert (message.step, message.key) == (5, errors.UNAVAILABLE)
     assert b"may be lost" in message.text and b"nothing was heard" in message.text
     worker.lost("there:1", errors.UnavailableError(None, None, "again"))
-    assert worker._sent == {}  # Each step is told of once.
+    assert worker.sent.by_address == {}  # Each step is told of once.
 
 
 def test_a_masters_own_part_and_a_lost_master_need_not_be_told(worker, sent):
     send_value(worker, "here:1")
-    assert worker._sent == {}
+    assert worker.sent.by_address == {}
     send_value(worker, "there:1", number=6)  # to the master itself
-    assert worker._sent == {}
+    assert worker.sent.by_address == {}
 
 
 def test_deleting_a_session_ends_its_steps_and_forgets_its_graphs(worker, until):
     _, outcome = blocked(worker, until)
-    worker.delete_session("s")
+    worker.sessions.delete_session("s")
     until(lambda: outcome.told)
     assert isinstance(outcome.error, errors.CancelledError)
-    assert not worker._graphs and not worker._sessions
+    assert not worker.sessions.graphs and not worker.sessions.by_handle
 
 
 def test_a_step_whose_session_is_closed_does_not_blame_the_queues_that_went_with_it(worker):
     owner = session(worker)
     graph = register(worker, owner, [tf.FIFOQueue(1, [tf.float32]).dequeue()])
     worker.begin(graph, 5, Step(owner.state, executor.run_values), "m:1")
-    worker.delete_session("s")
+    worker.sessions.delete_session("s")
     found = worker.end_part(5, errors.OutOfRangeError(None, None, "The queue is closed."))
     assert isinstance(found, errors.CancelledError) and "closed" in found.message
 
 
 def test_a_graph_cannot_be_registered_for_a_session_that_was_closed_meanwhile(worker):
     owner = session(worker)
-    worker.delete_session("s")
+    worker.sessions.delete_session("s")
     with pytest.raises(errors.CancelledError):
         register(worker, owner, [tf.constant(1.0) + 1.0])
-    assert not worker._graphs
+    assert not worker.sessions.graphs
 
 
 def test_a_lost_master_ends_its_steps_and_sessions_and_no_others(worker, until):
@@ -197,17 +196,17 @@ def test_a_lost_master_ends_its_steps_and_sessions_and_no_others(worker, until):
     worker.lost_master("m:1")
     until(lambda: lost.told)
     assert isinstance(lost.error, errors.UnavailableError)
-    assert not kept.told and list(worker._sessions) == ["b"]
+    assert not kept.told and list(worker.sessions.by_handle) == ["b"]
 
 
 def test_sessions_that_were_made_and_never_used_are_forgotten_at_last(worker, monkeypatch):
-    monkeypatch.setattr(worker_module, "_MAX_IDLE_SESSIONS", 10)
+    monkeypatch.setattr(worker_sessions, "_MAX_IDLE_SESSIONS", 10)
     used = session(worker, "used")
     register(worker, used, [tf.constant(1.0) + 1.0])
     for i in range(50):
         session(worker, f"s{i}")
-    assert len(worker._sessions) <= 12 and "used" in worker._sessions
-    assert "s49" in worker._sessions
+    assert len(worker.sessions.by_handle) <= 12 and "used" in worker.sessions.by_handle
+    assert "s49" in worker.sessions.by_handle
 
 
 def test_an_op_that_says_only_that_it_was_cancelled_has_the_cause_of_its_step(worker):
@@ -227,8 +226,8 @@ def test_a_worker_that_was_stopped_says_so_whatever_is_asked(worker):
     graph = register(worker, owner, [tf.constant(1) + 1])
     worker.close()
     asked = (
-        lambda: worker.session("s"),
-        lambda: worker.graph(graph.number),
+        lambda: worker.sessions.session("s"),
+        lambda: worker.sessions.graph(graph.number),
         lambda: session(worker, "t"),
         lambda: register(worker, owner, [tf.constant(1)]),
         lambda: worker.begin(graph, 5, Step(owner.state, executor.run_values), "m:1"),
@@ -250,16 +249,13 @@ def test_a_step_during_which_the_worker_is_stopped_fails_whatever_it_found(worke
 
 
 def test_parts_run_where_messages_are_read_only_if_no_other_client_waits_there(worker):
-    def open_for(handle, master, client=""):
-        return worker.create_session(handle, master, {TASK: "here:1"}, False, client=client)
-
-    guest = open_for("a", "m:1", "10.0.0.5")
+    guest = session(worker, "a", "m:1", client="10.0.0.5")
     assert guest.runs_at_once  # Nobody else uses the master's channel.
-    trainer = open_for("b", "m:1")
+    trainer = session(worker, "b", "m:1")
     assert trainer.runs_at_once and not guest.runs_at_once
-    worker.delete_session("b")
+    worker.sessions.delete_session("b")
     assert guest.runs_at_once
-    again = open_for("c", "m:2", "10.0.0.5")
+    again = session(worker, "c", "m:2", client="10.0.0.5")
     assert not guest.runs_at_once and not again.runs_at_once  # It would have two threads.
-    worker.delete_session("c")
+    worker.sessions.delete_session("c")
     assert guest.runs_at_once

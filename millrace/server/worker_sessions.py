@@ -1,0 +1,313 @@
+"""What a task keeps for the sessions of masters: the sessions, and their parts of graphs.
+
+A session is made before its first part is registered and lasts until its master closes it, is
+gone for good, or the server stops. The numbers of graphs are random: one that was given out before
+the task was restarted finds nothing. Whoever asks for what is not here is told whether the server
+has stopped, or else that the task was possibly restarted.
+
+It runs nothing: `worker.py` does.
+"""
+
+from __future__ import annotations
+
+import functools
+import secrets
+import threading
+from collections.abc import Callable
+
+from millrace.core import errors
+from millrace.passes.node import Program
+from millrace.passes.rendezvous import RECEIVES, SENDS
+from millrace.passes.transfer import LOOP_RECEIVE, LOOP_SEND, RECEIVE, SEND
+from millrace.platform.file_access import FileAccess
+from millrace.runtime import executor
+from millrace.runtime.allotments import Allotments
+from millrace.runtime.plan import Plan
+from millrace.runtime.resources import ResourceStore
+from millrace.runtime.step import SessionState
+from millrace.runtime.transfer_stage import ReceiveStage, SendStage
+from millrace.server.guest import check_no_python
+from millrace.server.relay import Relay
+
+#: Sessions that have registered nothing yet; when there are more, the oldest is forgotten.
+_MAX_IDLE_SESSIONS = 1024
+
+
+class WorkerSession:
+    """What a task keeps for one master session.
+
+    Attributes:
+      handle: The session's name.
+      master: The address of the master's task.
+      client: Whose it is: the master's address for a client in its process, else a name that is
+        the same wherever the client comes from.
+      addresses: Where the session's tasks are.
+      elsewhere: Goes on with a part in another thread, when it is the client's turn.
+      resume: The same in this thread, if it delivers messages.
+    """
+
+    def __init__(
+        self,
+        handle: str,
+        master: str,
+        client: str,
+        addresses: dict[str, str],
+        resources: ResourceStore,
+        file_access: FileAccess | None,
+        ways: tuple[executor.Resume, executor.Resume],
+    ) -> None:
+        self.handle = handle
+        self.master = master
+        self.client = client
+        self.addresses = addresses
+        self.elsewhere, self.resume = ways
+        #: Whether the thread that reads the master's messages may run parts of it that are quick.
+        #: Nobody else may wait for that thread, nor may a client have several of them.
+        self.runs_at_once = False
+        self.is_closed = False
+        self.state = SessionState(resources, file_access)
+        self.graphs: set[int] = set()
+
+
+class RegisteredGraph:
+    """A part of a graph, ready to run.
+
+    Attributes:
+      number: Its name on this task.
+      plan: The plan.
+      nodes: The nodes that the plan was made of.
+      peers: Addresses of the tasks that it exchanges values with.
+      received: The names of the tensors that each receive gets, by its key.
+      reads: Variables that the master's task may ask for, by the key of what is sent.
+    """
+
+    def __init__(self, number: int, session: WorkerSession, program: Program, late: bool) -> None:
+        self.number = number
+        self.session = session
+        self.nodes = list(program.nodes)
+        asked = [n for n in program.nodes if n.definition is SEND and n.attrs["on_request"]]
+        self.reads = {node.attrs["key"]: SendStage(node) for node in asked}
+        program.nodes = [node for node in program.nodes if node not in asked]
+        program.targets = [node for node in program.targets if node not in asked]
+        self.arguments = list(program.arguments)
+        tasks: set[str] = set()
+        self.received: dict[int, list[str]] = {}
+        for node in self.nodes:
+            attrs = node.attrs
+            if node.definition in (SEND, LOOP_SEND):
+                tasks.add(attrs["to"].decode())
+            elif node.definition in (RECEIVE, LOOP_RECEIVE):
+                tasks.add(attrs["source"].decode())
+                names = attrs["names"] if node.definition is RECEIVE else [attrs["name"]]
+                self.received[attrs["key"]] = [name.decode() for name in names]
+        #: Whether a master of TensorFlow has made it: what it sends is fetched by who needs it.
+        self.has_rendezvous = any(
+            node.definition in SENDS or node.definition in RECEIVES for node in program.nodes
+        )
+        self.peers = {session.addresses[task] for task in tasks}
+        self.plan = Plan(program, late_arguments=late)
+        #: The key of the one thing that it waits for, if there is just one.
+        self.only_receives = _only_receives(self.plan)
+        #: Whether it ran before: the first run compiles, which takes long.
+        self.has_run = False
+
+
+def _only_receives(plan: Plan) -> int | None:
+    waiting = [stage for stage in plan.stages if getattr(stage, "blocking", False)]
+    if len(waiting) != 1 or not isinstance(waiting[0], ReceiveStage) or plan.may_die:
+        return None
+    return waiting[0].key
+
+
+class WorkerSessions:
+    """The sessions of one task, and their graphs.
+
+    Args:
+      task: The task's name.
+      resources: What sessions share.
+      lock: The worker's, which may be taken again by the thread that has it: a session that is
+        collected as garbage is closed in whatever thread that happens.
+      allotments: Whose turn it is to compute.
+      relay: How parts go on in the thread that delivers messages.
+      cancel_steps: Ends the steps of a session that was closed.
+
+    Attributes:
+      by_handle: The sessions.
+      graphs: Their parts of graphs, by number.
+      stopped: Whether the server has: there are no new sessions, graphs or steps any more.
+    """
+
+    def __init__(
+        self,
+        task: str,
+        resources: ResourceStore,
+        lock: threading.RLock,
+        allotments: Allotments,
+        relay: Relay,
+        cancel_steps: Callable[[WorkerSession], None],
+    ) -> None:
+        self.stopped = False
+        #: Called once, before the first part is planned.
+        self.before_first_graph: Callable[[], None] | None = None
+        self._task = task
+        self._resources = resources
+        self._lock = lock
+        self._allotments = allotments
+        self._relay = relay
+        self._cancel_steps = cancel_steps
+        self.by_handle: dict[str, WorkerSession] = {}
+        self.graphs: dict[int, RegisteredGraph] = {}
+
+    def create_session(
+        self,
+        handle: str,
+        master: str,
+        addresses: dict[str, str],
+        isolated: bool,
+        file_access: FileAccess | None = None,
+        client: str = "",
+    ) -> WorkerSession:
+        """Makes ready for a master's session.
+
+        Args:
+          handle: Its name.
+          master: The address of the master's task.
+          addresses: Where its tasks are.
+          isolated: Whether it shares no variables with others.
+          file_access: What a session of a client elsewhere may touch; None for one in this
+            process, which may do what the process may.
+          client: Whose it is; empty for a client in the master's process.
+        """
+        resources = ResourceStore() if isolated else self._resources
+        client = client or master
+        elsewhere = functools.partial(self._allotments.run, client)
+        resume = functools.partial(self._relay.resume, elsewhere=elsewhere)
+        session = WorkerSession(
+            handle, master, client, addresses, resources, file_access, (elsewhere, resume)
+        )
+        with self._lock:
+            self.check_serves()
+            self.by_handle[handle] = session
+            self._settle_neighbours()
+            idle = [s.handle for s in self.by_handle.values() if not s.graphs]
+        if len(idle) > _MAX_IDLE_SESSIONS:
+            self.delete_session(idle[0])  # Its master made it, did not use it, and is gone.
+        return session
+
+    def has_session(self, handle: str) -> bool:
+        """Whether there is a session of that name."""
+        return handle in self.by_handle
+
+    def session(self, handle: str) -> WorkerSession:
+        """The session of that name.
+
+        Raises:
+          AbortedError: There is none: this task was restarted, or the session was closed.
+        """
+        found = self.by_handle.get(handle)
+        if found is None:
+            self.check_serves()
+            raise errors.AbortedError(
+                None,
+                None,
+                f"Session {handle} is not known on {self._task}. Possibly this task has just "
+                "been restarted: make a new session.",
+            )
+        return found
+
+    def delete_session(self, handle: str) -> None:
+        """Forgets a session, its graphs and its steps; nothing happens if there is none."""
+        with self._lock:
+            session = self.by_handle.pop(handle, None)
+            if session is None:
+                return
+            session.is_closed = True
+            self._settle_neighbours()
+            for number in session.graphs:
+                self.graphs.pop(number, None)
+        self._cancel_steps(session)
+        session.state.close()
+        if session.state.resources is not self._resources:
+            session.state.resources.clear_all()
+
+    def _settle_neighbours(self) -> None:
+        """Finds out anew whose parts may run where messages are read."""
+        sessions = self.by_handle.values()
+        clients: dict[str, set[str]] = {}
+        masters: dict[str, set[str]] = {}
+        for each in sessions:
+            clients.setdefault(each.master, set()).add(each.client)
+            masters.setdefault(each.client, set()).add(each.master)
+        for each in sessions:
+            # A master's own process is never slowed down: it shares that thread with its guests.
+            alone = len(clients[each.master]) == 1 and len(masters[each.client]) == 1
+            each.runs_at_once = alone or each.client == each.master
+
+    def sessions_of(self, master: str) -> list[str]:
+        """Sessions that a master has here."""
+        with self._lock:
+            return [s.handle for s in self.by_handle.values() if s.master == master]
+
+    def register(
+        self, session: WorkerSession, program: Program, *, late: bool = False
+    ) -> RegisteredGraph:
+        """Plans a program."""
+        prepare, self.before_first_graph = self.before_first_graph, None
+        if prepare is not None:
+            prepare()
+        if session.state.file_access is not None:
+            check_no_python(program.nodes)
+        # Not 1, 2, 3: a master that knew this task before it was restarted must not run a graph
+        # of somebody else's by its old number.
+        graph = RegisteredGraph(secrets.randbits(62), session, program, late)
+        with self._lock:
+            self.check_serves()
+            if self.by_handle.get(session.handle) is not session:
+                raise errors.CancelledError(None, None, "Session has been closed.")
+            self.graphs[graph.number] = graph
+            session.graphs.add(graph.number)
+        compile_ahead = graph.plan.compile_ahead()
+        if compile_ahead is not None:
+            # By itself: steps of the client need not wait for what they may not need.
+            self._allotments.run(f"{session.client} compiles", compile_ahead)
+        return graph
+
+    def deregister(self, number: int) -> None:
+        """Forgets a program."""
+        with self._lock:
+            graph = self.graphs.pop(number, None)
+            if graph is not None:
+                graph.session.graphs.discard(number)
+
+    def graph(self, number: int) -> RegisteredGraph:
+        """The program of that number.
+
+        Raises:
+          AbortedError: There is none.
+        """
+        found = self.graphs.get(number)
+        if found is None:
+            self.check_serves()
+            raise errors.AbortedError(
+                None,
+                None,
+                f"Graph handle {number} is not found on {self._task}. Possibly this task has "
+                "just been restarted: make a new session.",
+            )
+        return found
+
+    def close(self) -> None:
+        """Forgets all sessions."""
+        with self._lock:
+            handles = list(self.by_handle)
+        for handle in handles:
+            self.delete_session(handle)
+
+    def check_serves(self) -> None:
+        """Raises when the server has stopped: "not found" would be true, but not the reason."""
+        if self.stopped:
+            raise self.stopped_error()
+
+    def stopped_error(self) -> errors.OpError:
+        """What is said of everything once the server has stopped."""
+        return errors.UnavailableError(None, None, f"The server of {self._task} has stopped.")
