@@ -132,9 +132,9 @@ class Listener:
     def __del__(self) -> None:
         os.close(self._wake)
 
-    def _listen(self, channels: Sequence[Any]) -> None:
+    def _listen(self, channels: Sequence[Any], numbers: Sequence[int]) -> None:
         self._channels = tuple(channels)
-        self._numbers = {channel.fileno(): channel for channel in channels}
+        self._numbers = dict(zip(numbers, channels, strict=True))
         self._poll = select.poll()
         self._poll.register(self._wake, select.POLLIN)
         for number in self._numbers:
@@ -223,10 +223,14 @@ def listener(channels: Sequence[Any]) -> Listener | None:
             return None
         if found._channels == tuple(channels):
             return found
+    numbers = []
     for channel in channels:
         if channel.turn is None or not channel.is_open:
             return None
+        numbers.append(channel.fileno())
+        if numbers[-1] < 0:  # closed by another thread since we looked
+            return None
     if found is None:
         found = _local.listener = Listener()
-    found._listen(channels)
+    found._listen(channels, numbers)
     return found

@@ -373,10 +373,10 @@ class MasterSession:
         values: Sequence[Any],
     ) -> tuple[list[Any], dict[str, Message]]:
         gathering = self._start_remote(prepared, number, step, values)
-        step.listener = gathering.listener = turns.listener(gathering.channels)
         try:
             results: list[Any] = []
             try:
+                step.listener = gathering.listener = turns.listener(gathering.channels)
                 results = executor.run(prepared.graph.plan, step, feeds)
             except Exception as error:
                 gathering.fail(_from_task(self._home, cause_of(error, step)))

@@ -245,3 +245,17 @@ def test_a_handler_that_waits_itself_does_not_read_on(line: Line) -> None:
     line.say(1)
     listen(line).wait(SECONDS, lambda: found)
     assert found == [None]
+
+
+def test_a_channel_that_closes_while_somebody_begins_to_listen_is_left_alone(
+    line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own thread has found the end meanwhile; whoever waits is told by others."""
+    fileno = line.channel.fileno
+
+    def close_and_tell() -> int:
+        line.channel.close()
+        return fileno()
+
+    monkeypatch.setattr(line.channel, "fileno", close_and_tell)
+    assert turns.listener([line.channel]) is None
