@@ -137,7 +137,7 @@ class Server:
             definition.default_session_config,
         )
         self._departures = Departures(self._other_jobs())
-        self._worker.on_session = self._departures.came
+        self._worker.sessions.on_session = self._departures.came
         self._watch = Watch(
             self._task,
             settings_from(os.environ),

@@ -97,8 +97,6 @@ class Worker:
             task, self.resources, self._lock, self.allotments, self._relay, self._cancel_steps_of
         )
         self.sent = SentSteps(task, post)
-        #: Told the address of each master that begins a session here.
-        self.on_session: Callable[[str], None] = lambda master: None
         #: Set by the server.
         self.fetch_tensor: Fetch
         self._kept: OrderedDict[int, None] = OrderedDict()

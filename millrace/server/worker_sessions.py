@@ -149,6 +149,8 @@ class WorkerSessions:
         self.stopped = False
         #: Called once, before the first part is planned.
         self.before_first_graph: Callable[[], None] | None = None
+        #: Told the address of each master that begins a session here.
+        self.on_session: Callable[[str], None] = lambda master: None
         self._task = task
         self._resources = resources
         self._lock = lock
@@ -190,6 +192,7 @@ class WorkerSessions:
             self.by_handle[handle] = session
             self._settle_neighbours()
             idle = [s.handle for s in self.by_handle.values() if not s.graphs]
+        self.on_session(master)
         if len(idle) > _MAX_IDLE_SESSIONS:
             self.delete_session(idle[0])  # Its master made it, did not use it, and is gone.
         return session

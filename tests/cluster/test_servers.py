@@ -151,6 +151,21 @@ def test_join_returns_when_another_process_asks_the_server_to_stop(start, backgr
     connection.close()
 
 
+def test_join_does_not_return_while_a_worker_trains_that_had_left_and_came_back(
+    cluster, background, monkeypatch
+):
+    monkeypatch.setattr("millrace.server.server._FAREWELL_SECONDS", 60.0)
+    ps, again, other = cluster["ps", 0], cluster["worker", 0], cluster["worker", 1]
+    joined = background(ps.join)
+    again._tell_left()
+    with tf.Session(again.target):
+        pass
+    other._tell_left()
+    assert not ps._departures.is_over
+    again._tell_left()
+    joined.result()
+
+
 def test_a_server_that_is_not_started_serves_once_it_is(start, background, free_port):
     server = start({"a": [f"localhost:{free_port}"]}, start=False)
     assert server.target == f"grpc://localhost:{free_port}"
