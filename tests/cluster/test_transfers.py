@@ -1,8 +1,5 @@
 """What goes between tasks: every type, dead values, control edges; and in how many messages."""
 
-import gc
-from collections import Counter
-
 import ml_dtypes
 import numpy as np
 import pytest
@@ -228,33 +225,7 @@ def test_a_trace_has_a_row_for_every_task_and_the_transfers(any_cluster, remote)
     assert "/job:ps" in Timeline(metadata.step_stats).generate_chrome_trace_format()
 
 
-def left_by(call, times):
-    """How many objects calls leave to the garbage collector, and of which types.
-
-    Threads of earlier tests may leave some at any moment, but not in every round: what the calls
-    leave is no more than in the round that leaves the least.
-    """
-    rounds = []
-    for _ in range(5):
-        gc.collect()
-        gc.disable()
-        gc.set_debug(gc.DEBUG_SAVEALL)
-        try:
-            for _ in range(times):
-                call()
-            gc.collect()
-            rounds.append(Counter(type(found).__name__ for found in gc.garbage))
-        finally:
-            gc.set_debug(0)
-            gc.garbage.clear()
-            gc.enable()
-        if not rounds[-1]:
-            break
-    least = min(rounds, key=Counter.total)
-    return least.total(), least
-
-
-def test_a_step_leaves_nothing_to_the_garbage_collector(any_cluster):
+def test_a_step_leaves_nothing_to_the_garbage_collector(any_cluster, left_by):
     """What it received would stay in memory, and its sender's too, until the collector comes."""
     x, y, loss, train, _ = mlp(tf.train.AdamOptimizer(0.01))
     feed = {x: np.ones([8, 20]), y: np.ones([8, 4])}
@@ -262,5 +233,5 @@ def test_a_step_leaves_nothing_to_the_garbage_collector(any_cluster):
         sess.run(tf.global_variables_initializer())
         for _ in range(3):
             sess.run([train, loss], feed)
-        count, types = left_by(lambda: sess.run([train, loss], feed), 20)
-        assert count < 20, types  # not one object a step
+        left = left_by(lambda: sess.run([train, loss], feed), 20)
+        assert left.total() < 20, left  # not one object a step

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import threading
 
 import numpy as np
@@ -171,22 +170,16 @@ def test_a_cleared_container_is_noticed():
         assert [v.tolist() for v in session.run(pair.taken)] == [[3.0, 6.0]] * 2
 
 
-def test_rounds_leave_nothing_to_the_garbage_collector():
+def test_rounds_leave_nothing_to_the_garbage_collector(left_by):
     """What was taken may lie in memory that another task waits to have back."""
     pair = Pair(required=1)
     with tf.Session() as session:
 
-        def left_by_rounds(rounds: int) -> int:
-            gc.collect()
-            gc.disable()
-            try:
-                for _ in range(rounds):
-                    pair.push(session, pair.push_both, 1.0, step=99)
-                    session.run(pair.taken)
-                return gc.collect()
-            finally:
-                gc.enable()
+        def one_round() -> None:
+            pair.push(session, pair.push_both, 1.0, step=99)
+            session.run(pair.taken)
 
-        left_by_rounds(3)
-        # Less than one object a round; threads of earlier tests may leave some of their own once.
-        assert min(left_by_rounds(20) for _ in range(3)) < 20
+        for _ in range(3):
+            one_round()
+        left = left_by(one_round, 20)
+        assert left.total() < 20, left  # not one object a round
