@@ -138,6 +138,26 @@ def until() -> Callable[..., None]:
 
 
 @pytest.fixture
+def compiled(until: Callable[..., None]) -> Iterator[list[str]]:
+    """The names of the programs that XLA has compiled in this process since the test began.
+
+    Servers of earlier tests may still compile ahead when they have stopped: they are waited for.
+    """
+    from jax import monitoring
+
+    until(lambda: not any(t.name == "millrace step" for t in threading.enumerate()))
+    names: list[str] = []
+
+    def note(event: str, _: float, **details: Any) -> None:
+        if event.endswith("/backend_compile_duration"):
+            names.append(details.get("fun_name", "?"))
+
+    monitoring.register_event_duration_secs_listener(note)
+    yield names
+    monitoring.unregister_event_duration_listener(note)
+
+
+@pytest.fixture
 def left_by() -> Callable[[Callable[[], Any], int], Counter[str]]:
     """Tells what so many calls leave to the garbage collector: how many objects of which types.
 

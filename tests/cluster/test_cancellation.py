@@ -9,6 +9,7 @@ import pytest
 import millrace as tf
 from millrace.rpc.service import Connection
 from millrace.runtime.executor import Execution
+from millrace.server import master_session
 
 PS, WORKER, OTHER = "/job:ps/task:0", "/job:worker/task:0", "/job:worker/task:1"
 
@@ -37,10 +38,8 @@ def wait_until_blocked(until, *servers):
 def test_a_deadline_ends_the_step_on_every_task(any_cluster, until, remote):
     value, put = blocked_ops()
     with tf.Session(any_cluster.target("worker", remote=remote)) as sess:
-        started = time.monotonic()
         with pytest.raises(tf.errors.DeadlineExceededError):
             sess.run(value, options=tf.RunOptions(timeout_in_ms=50))
-        assert time.monotonic() - started < 30
         until(lambda: not any_cluster.busy())
         sess.run(put)  # nobody took it in the meantime
         assert sess.run(value) == 3.0
@@ -55,20 +54,20 @@ def test_the_configs_deadline_holds_for_every_step(any_target, cluster):
 
 
 @pytest.mark.parametrize("remote", [False, True])
-def test_closing_the_session_ends_its_steps_on_every_task(any_cluster, background, until, remote):
+def test_closing_the_session_ends_its_steps_on_every_task(
+    any_cluster, background, until, remote, monkeypatch
+):
+    # Nobody gives up waiting for a task that is not told, or does not end its part when it is.
+    for name in ("_FAREWELL_SECONDS", "_CLOSE_SECONDS"):
+        monkeypatch.setattr(master_session, name, 600.0)
     value, _ = blocked_ops()
-    took = []
-    while not took or min(took) > 1.5:
-        assert len(took) < 5, took  # Busy cores may make one slow, but not all.
-        sess = tf.Session(any_cluster.target("worker", remote=remote))
-        waiting = background(lambda sess=sess: sess.run(value))
-        wait_until_blocked(until, *any_cluster.servers.values())
-        started = time.monotonic()
-        sess.close()
-        with pytest.raises(tf.errors.CancelledError):
-            waiting.result()
-        took.append(time.monotonic() - started)
-        until(lambda: not any_cluster.busy())
+    sess = tf.Session(any_cluster.target("worker", remote=remote))
+    waiting = background(lambda: sess.run(value))
+    wait_until_blocked(until, *any_cluster.servers.values())
+    background(sess.close).result()
+    with pytest.raises(tf.errors.CancelledError):
+        waiting.result()
+    until(lambda: not any_cluster.busy())
 
 
 @pytest.mark.parametrize("lost", [("ps", 0), ("worker", 1)])
@@ -144,7 +143,7 @@ def test_a_client_that_is_gone_leaves_no_partial_run_behind(
 
     monkeypatch.setattr(Execution, "wait", noted)
     waiting = background(lambda: sess.partial_run(run, total))
-    assert waits.wait(20)
+    assert waits.wait(60)
     sess._backend._connection.close()
     with pytest.raises(tf.errors.OpError):
         waiting.result()
@@ -217,7 +216,6 @@ def test_a_restarted_task_is_another_one_to_an_old_session(any_cluster):
 def test_a_step_that_is_interrupted_is_ended_on_every_task(any_cluster, until, monkeypatch):
     """Ctrl-C while a step waits."""
     value, _ = blocked_ops()
-    import millrace.server.master_session as master_session
 
     def interrupted(plan, step, feeds):
         wait_until_blocked(until, *any_cluster.servers.values())
@@ -252,6 +250,6 @@ def test_five_hundred_that_are_blocked_do_not_stop_the_one_that_frees_them(clust
     with sess if remote else tf.Session(cluster.target("worker", 1)) as other:
         other.run(many)
         for thread in threads:
-            thread.join(20)
+            thread.join(60)
         assert found == [3.0] * 500
     sess.close()

@@ -34,14 +34,14 @@ def test_many_who_need_a_channel_at_once_share_it(two):
     barrier, found = threading.Barrier(8), []
 
     def dial():
-        barrier.wait(20)
+        barrier.wait(60)
         found.append(a.channel(at_b))
 
     threads = [threading.Thread(target=dial) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(60)
     assert len(set(found)) == 1
 
 
@@ -50,14 +50,14 @@ def test_two_who_dial_each_other_at_once_lose_no_channel(two, until):
     barrier = threading.Barrier(2)
 
     def dial(peers, address):
-        barrier.wait(20)
+        barrier.wait(60)
         peers.channel(address).send(Message(Kind.PING))
 
     threads = [threading.Thread(target=dial, args=args) for args in ((a, at_b), (b, at_a))]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(60)
     until(lambda: len(a._open) == len(b._open))
     a.close()
     until(lambda: not a._open and not b._open)

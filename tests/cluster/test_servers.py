@@ -196,7 +196,7 @@ def test_stop_may_be_called_by_several_threads_at_once(start):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(60)
         assert not thread.is_alive()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -12,20 +11,6 @@ import numpy as np
 import pytest
 
 import millrace as tf
-
-
-@pytest.fixture
-def compiled() -> Iterator[list[str]]:
-    """The names of the programs that XLA has compiled since the test began."""
-    names: list[str] = []
-
-    def note(event: str, _: float, **details: Any) -> None:
-        if event.endswith("/backend_compile_duration"):
-            names.append(details.get("fun_name", "?"))
-
-    jax.monitoring.register_event_duration_secs_listener(note)
-    yield names
-    jax.monitoring.unregister_event_duration_listener(note)
 
 
 def test_until_the_first_step_each_task_compiles_one_program(

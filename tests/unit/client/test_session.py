@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,6 +12,8 @@ import numpy as np
 import pytest
 
 import millrace as tf
+
+SECONDS = 60.0
 
 
 @pytest.fixture(autouse=True)
@@ -35,12 +38,10 @@ def in_thread(function: Callable[[], Any]) -> tuple[threading.Thread, list[Any]]
 
 
 def wait_until(condition: Callable[[], Any]) -> None:
-    deadline = threading.Event()
-    for _ in range(2000):
-        if condition():
-            return
-        deadline.wait(0.005)
-    raise AssertionError("waited for ten seconds")
+    deadline = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.002)
 
 
 # -- Life ------------------------------------------------------------------------------------
@@ -350,7 +351,7 @@ def test_closing_a_session_ends_its_waiting_steps() -> None:
     thread, outcome = in_thread(lambda: session.run(dequeue))
     wait_until(lambda: session._backend._steps)  # type: ignore[attr-defined]
     session.close()
-    thread.join(10)
+    thread.join(SECONDS)
     assert isinstance(outcome[0], tf.errors.CancelledError | RuntimeError)
 
 
@@ -361,7 +362,7 @@ def test_a_waiting_step_does_not_keep_others_from_running() -> None:
         for i in range(5):
             session.run(queue.enqueue(float(i)))
         for thread, _ in waiting:
-            thread.join(10)
+            thread.join(SECONDS)
         assert sorted(outcome[0] for _, outcome in waiting) == [0.0, 1.0, 2.0, 3.0, 4.0]
 
 
@@ -372,7 +373,7 @@ def test_steps_of_several_threads_do_not_lose_updates() -> None:
         session.run(v.initializer)
         workers = [in_thread(lambda: [session.run(increment) for _ in range(50)]) for _ in range(4)]
         for thread, _ in workers:
-            thread.join(60)
+            thread.join(SECONDS)
         assert not [o for _, o in workers if isinstance(o[0], Exception)]
         assert session.run(v) == 200.0
 
@@ -383,20 +384,22 @@ def test_a_graph_may_grow_while_other_threads_run_it() -> None:
     with tf.Session() as session:
         stop = threading.Event()
 
-        def run() -> int:
-            count = 0
+        begun = threading.Semaphore(0)
+
+        def run() -> str:
             while not stop.is_set():
                 assert session.run(total, {a: 1.0}) == 2.0
-                count += 1
-            return count
+                begun.release()
+            return "well"
 
         workers = [in_thread(run) for _ in range(2)]
+        assert begun.acquire(timeout=SECONDS)
         for i in range(30):
             assert session.run(total * float(i), {a: 1.0}) == 2.0 * i
         stop.set()
         for thread, outcome in workers:
-            thread.join(30)
-            assert outcome[0] > 0
+            thread.join(SECONDS)
+            assert outcome == ["well"]
 
 
 def test_reset_drops_containers_of_the_target_only() -> None:

@@ -26,32 +26,37 @@ def threads():
 
 def test_every_task_runs_at_once_however_many_wait(threads):
     free = threading.Event()
-    blocked = [threads.submit(free.wait, 20) for _ in range(100)]
-    assert threads.submit(lambda: 5).result(20) == 5
+    blocked = [threads.submit(free.wait, 60) for _ in range(100)]
+    assert threads.submit(lambda: 5).result(60) == 5
     free.set()
-    assert all(task.result(20) for task in blocked)
+    assert all(task.result(60) for task in blocked)
 
 
-def test_a_thread_is_used_again(threads):
-    idents = {threads.submit(threading.get_ident).result(20) for _ in range(50)}
-    assert len(idents) < 10
+def test_a_thread_is_used_again(until):
+    threads = CachedThreads("patient threads", idle_seconds=600)
+    idents = set()
+    for _ in range(50):
+        idents.add(threads.submit(threading.get_ident).result(60))
+        until(lambda: threads._idle == 1)
+    threads.shutdown()
+    assert len(idents) == 1
 
 
 def test_an_error_of_a_task_is_its_futures(threads):
     with pytest.raises(ZeroDivisionError):
-        threads.submit(lambda: 1 / 0).result(20)
+        threads.submit(lambda: 1 / 0).result(60)
 
 
 def test_after_the_end_no_task_is_taken_and_no_thread_stays(until):
     threads = CachedThreads("ending threads")
     free = threading.Event()
-    busy = threads.submit(free.wait, 20)
-    threads.submit(int).result(20)
+    busy = threads.submit(free.wait, 60)
+    threads.submit(int).result(60)
     threads.shutdown()
     with pytest.raises(RuntimeError, match="stopped"):
         threads.submit(int)
     free.set()
-    busy.result(20)
+    busy.result(60)
     until(lambda: not [t for t in threading.enumerate() if t.name == "ending threads"])
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
-import jax
 import numpy as np
 import pytest
 
@@ -17,25 +15,6 @@ from millrace.runtime import bookkeeping, foregone
 def graph() -> Iterator[tf.Graph]:
     with tf.Graph().as_default() as graph:
         yield graph
-
-
-class Compiled:
-    """The names of what is compiled."""
-
-    def __init__(self) -> None:
-        self.names: list[str] = []
-
-    def __call__(self, event: str, _: float, **details: Any) -> None:
-        if event.endswith("/backend_compile_duration"):
-            self.names.append(details.get("fun_name", "?"))
-
-
-@pytest.fixture
-def compiled() -> Iterator[list[str]]:
-    counter = Compiled()
-    jax.monitoring.register_event_duration_secs_listener(counter)
-    yield counter.names
-    jax.monitoring.unregister_event_duration_listener(counter)
 
 
 def test_constants_are_assigned_without_compiling_anything(compiled: list[str]) -> None:

@@ -177,7 +177,7 @@ def test_checked_threads_get_their_arguments() -> None:
         done = threading.Event()
         thread = case.checkedThread(lambda a, b: (seen.append((a, b)), done.set()), (1,), {"b": 2})
         thread.start()
-        done.wait(10)
+        done.wait(60)
         thread.join()
         assert not thread.is_alive()
 

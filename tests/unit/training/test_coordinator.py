@@ -100,7 +100,7 @@ def test_threads_that_do_not_end_in_time_are_named(coordinator):
     began = time.monotonic()
     with pytest.raises(RuntimeError, match="threads still running: the-straggler"):
         coordinator.join([thread], stop_grace_period_secs=0.05)
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 60  # and not the two minutes that it waits otherwise
     coordinator.join([thread], stop_grace_period_secs=0.01, ignore_live_threads=True)
     release.set()
     thread.join()

@@ -80,7 +80,7 @@ def test_a_hook_that_does_not_accept_a_session_leaves_no_thread(add):
         tf.train.MonitoredSession(hooks=[Refuses()])
     left = [t for t in threading.enumerate() if t.name.startswith("QueueRunnerThread")]
     for thread in left:
-        thread.join(10)
+        thread.join(60)
     assert not any(thread.is_alive() for thread in left)
 
 

@@ -36,7 +36,7 @@ def test_a_runner_fills_the_queue_and_closes_it_at_the_end(session):
     runner = tf.train.QueueRunner(queue, [enqueue])
     session.run(initialize)
     for thread in runner.create_threads(session, start=True):
-        thread.join(20)
+        thread.join(60)
         assert not thread.is_alive()
     assert session.run(queue.is_closed())
     assert session.run(queue.dequeue_up_to(9)).tolist() == [0, 1, 2]
@@ -54,7 +54,7 @@ def test_the_last_of_several_threads_closes_the_queue(session, coordinator):
     with pytest.raises(tf.errors.OutOfRangeError):
         session.run(dequeue)
     coordinator.request_stop()
-    coordinator.join(threads, stop_grace_period_secs=20)
+    coordinator.join(threads, stop_grace_period_secs=60)
 
 
 def test_a_stop_ends_threads_that_wait_for_room(session, coordinator):
@@ -63,7 +63,7 @@ def test_a_stop_ends_threads_that_wait_for_room(session, coordinator):
     threads = runner.create_threads(session, coordinator, daemon=True, start=True)
     assert session.run(queue.dequeue()) == 1
     coordinator.request_stop()
-    coordinator.join(threads, stop_grace_period_secs=20)
+    coordinator.join(threads, stop_grace_period_secs=60)
     assert session.run(queue.is_closed())
 
 
@@ -76,7 +76,7 @@ def test_other_exceptions_reach_the_coordinator(session, coordinator):
     runner = tf.train.QueueRunner(queue, [queue.enqueue(tf.py_func(fail, [], tf.int32))])
     threads = runner.create_threads(session, coordinator, start=True)
     with pytest.raises(tf.errors.InvalidArgumentError, match="bad data"):
-        coordinator.join(threads, stop_grace_period_secs=20)
+        coordinator.join(threads, stop_grace_period_secs=60)
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
@@ -88,7 +88,7 @@ def test_without_a_coordinator_exceptions_are_kept(session):
 
     runner = tf.train.QueueRunner(queue, [queue.enqueue(tf.py_func(fail, [], tf.int32))])
     for thread in runner.create_threads(session, start=True):
-        thread.join(20)
+        thread.join(60)
     (error,) = runner.exceptions_raised
     assert isinstance(error, tf.errors.InvalidArgumentError) and "bad data" in error.message
 
@@ -105,7 +105,7 @@ def test_which_exceptions_mean_the_end_can_be_said(session):
         queue_closed_exception_types=(tf.errors.InvalidArgumentError,),
     )
     for thread in runner.create_threads(session, start=True):
-        thread.join(20)
+        thread.join(60)
     assert runner.exceptions_raised == [] and session.run(queue.is_closed())
 
 
@@ -115,7 +115,7 @@ def test_threads_are_not_made_twice_while_they_run(session, coordinator):
     threads = runner.create_threads(session, coordinator, start=True)
     assert runner.create_threads(session, coordinator) == []
     coordinator.request_stop()
-    coordinator.join(threads, stop_grace_period_secs=20)
+    coordinator.join(threads, stop_grace_period_secs=60)
     assert len(runner.create_threads(session, coordinator)) == 2
 
 
@@ -128,7 +128,7 @@ def test_all_runners_of_a_graph_are_started(session, coordinator):
         threads = tf.train.start_queue_runners(coord=coordinator)
     assert len(threads) == 4 and all(thread.daemon for thread in threads)
     coordinator.request_stop()
-    coordinator.join(threads, stop_grace_period_secs=20)
+    coordinator.join(threads, stop_grace_period_secs=60)
 
 
 def test_runners_need_a_session():

@@ -294,11 +294,11 @@ def test_threads_that_are_blocked_in_the_broken_session_do_not_delay_recovery(
     maker = Maker(broken, ScriptedSession("value"))
     session = RecoverableSession(maker, clock=fake_clock.clock)
     session._sess._stop_grace_period_secs = 120
-    thread = threading.Thread(target=broken.ended.wait, args=(60,), daemon=True)
+    thread = threading.Thread(target=broken.ended.wait, args=(600,), daemon=True)
     maker.coordinators[0].register_thread(thread)
     thread.start()
     assert session.run("x") == "value"
-    thread.join(5)
+    thread.join(60)
     assert not thread.is_alive()
 
 

@@ -176,7 +176,7 @@ def test_a_loop_is_called_with_its_arguments(step):
 
     with supervisor.managed_session(""):
         supervisor.Loop(60, call, args=(1,), kwargs={"two": 2})
-        assert seen.wait(20)
+        assert seen.wait(60)
     assert calls == [(1, 2)]
 
 
