@@ -34,27 +34,37 @@ def slow() -> Iterator[Slow]:
     made.let_go.set()
 
 
+def too_late() -> Any:
+    """The ps is named, and it is an error from which sessions recover."""
+    return pytest.raises(errors.RECOVERABLE, match="/job:ps/replica:0/task:0.* 0.2 s")
+
+
+def step_is_too_late(cluster: Any, monkeypatch: Any, limit: tuple[Any, str]) -> None:
+    """A step on a slow ps fails once its limit is low; the session itself is made."""
+    with tf.device("/job:ps/task:0"):
+        one = tf.Variable(1, name="one")
+    with tf.Session(cluster.target("worker")) as session:
+        monkeypatch.setattr(*limit, 0.2)
+        with too_late():
+            session.run(one.initializer)
+
+
 def test_a_task_that_takes_too_long_for_a_new_session_is_an_error_that_sessions_recover_from(
     cluster: Any, slow: Slow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    worker = cluster["ps", 0].worker
-    monkeypatch.setattr(worker.sessions, "create_session", slow(worker.sessions.create_session))
+    sessions = cluster["ps", 0].worker.sessions
+    monkeypatch.setattr(sessions, "create_session", slow(sessions.create_session))
     monkeypatch.setattr(master_session, "_REGISTER_SECONDS", 0.2)
-    with pytest.raises(errors.RECOVERABLE, match="/job:ps/replica:0/task:0.* 0.2 s"):
+    with too_late():
         tf.Session(cluster.target("worker"))
 
 
 def test_a_task_that_takes_too_long_for_a_graph_is_an_error_that_sessions_recover_from(
     cluster: Any, slow: Slow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with tf.device("/job:ps/task:0"):
-        one = tf.Variable(1, name="one")
-    with tf.Session(cluster.target("worker")) as session:
-        worker = cluster["ps", 0].worker
-        monkeypatch.setattr(worker.sessions, "register", slow(worker.sessions.register))
-        monkeypatch.setattr(master_session, "_REGISTER_SECONDS", 0.2)
-        with pytest.raises(errors.RECOVERABLE, match="/job:ps/replica:0/task:0.* 0.2 s"):
-            session.run(one.initializer)
+    sessions = cluster["ps", 0].worker.sessions
+    monkeypatch.setattr(sessions, "register", slow(sessions.register))
+    step_is_too_late(cluster, monkeypatch, (master_session, "_REGISTER_SECONDS"))
 
 
 def test_a_task_that_takes_too_long_to_meet_another_is_an_error_that_sessions_recover_from(
@@ -62,12 +72,7 @@ def test_a_task_that_takes_too_long_to_meet_another_is_an_error_that_sessions_re
 ) -> None:
     monkeypatch.setattr(peers.Peers, "meet", slow(peers.Peers.meet))
     cluster = make_cluster({"ps": 1, "worker": 1}, "socket")
-    with tf.device("/job:ps/task:0"):
-        one = tf.Variable(1, name="one")
-    with tf.Session(cluster.target("worker")) as session:
-        monkeypatch.setattr(peers, "_MEET_SECONDS", 0.2)
-        with pytest.raises(errors.RECOVERABLE, match="/job:ps/replica:0/task:0.* 0.2 s"):
-            session.run(one.initializer)
+    step_is_too_late(cluster, monkeypatch, (peers, "_MEET_SECONDS"))
 
 
 def test_a_monitored_session_outlives_a_task_that_answers_late(

@@ -11,12 +11,6 @@ Pair = collections.namedtuple("Pair", ["first", "second"])
 Couple = collections.namedtuple("Couple", ["first", "second"])
 
 
-@pytest.fixture
-def graph():
-    with tf.Graph().as_default() as graph:
-        yield graph
-
-
 def test_each_structure_of_the_same_elements_comes_back_as_itself(graph):
     a, b = tf.constant(1), tf.constant(2)
     nothing = tf.no_op()

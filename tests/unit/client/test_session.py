@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,12 +14,6 @@ import pytest
 import millrace as tf
 
 SECONDS = 60.0
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[tf.Graph]:
-    with tf.Graph().as_default() as graph:
-        yield graph
 
 
 def in_thread(function: Callable[[], Any]) -> tuple[threading.Thread, list[Any]]:

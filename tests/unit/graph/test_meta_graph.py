@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +11,6 @@ import pytest
 import millrace as tf
 from millrace.graph import collection_protos, meta_graph
 from millrace.platform import logging
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[tf.Graph]:
-    with tf.Graph().as_default() as graph:
-        yield graph
 
 
 @pytest.fixture(params=[False, True], ids=["reference", "resource"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,12 +11,6 @@ import millrace as tf
 from millrace.graph import registry
 from millrace.ops import array_shape
 from millrace.ops.constant import constant
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[tf.Graph]:
-    with tf.Graph().as_default() as graph:
-        yield graph
 
 
 def stages(fetches: list[Any], feeds: list[Any]) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,12 +11,6 @@ import millrace as tf
 from millrace.ops import array_slicing
 
 X = np.arange(60, dtype=np.float32).reshape(3, 4, 5)
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[tf.Graph]:
-    with tf.Graph().as_default() as graph:
-        yield graph
 
 
 def traces(session: tf.Session, fetches: list[Any], feeds: list[dict[Any, Any]]) -> int:

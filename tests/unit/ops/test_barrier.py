@@ -6,12 +6,6 @@ import millrace as tf
 from millrace.ops.barrier import Barrier
 
 
-@pytest.fixture(autouse=True)
-def graph():
-    with tf.Graph().as_default() as graph:
-        yield graph
-
-
 @pytest.fixture
 def session(graph):
     with tf.Session(graph=graph) as session:

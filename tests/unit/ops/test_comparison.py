@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
 import millrace as tf
 from millrace.ops.comparison import Equal, NotEqual, PopulationCount
 from tests.unit.ops.conftest import fed, run
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[tf.Graph]:
-    with tf.Graph().as_default() as graph:
-        yield graph
 
 
 def test_shapes_that_do_not_broadcast_are_unequal_only_where_that_is_asked_for() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,13 +11,6 @@ import pytest
 
 import millrace as tf
 from tests.unit.ops.conftest import fed, run
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[tf.Graph]:
-    with tf.Graph().as_default() as graph:
-        yield graph
-
 
 HALVES = [-2.5, -1.5, -0.5, 0.5, 1.5, 2.5]
 

@@ -10,12 +10,6 @@ from millrace.ops.queue_kernels import Queue
 from millrace.ops.reader_kernels import Reader
 
 
-@pytest.fixture(autouse=True)
-def graph():
-    with tf.Graph().as_default() as graph:
-        yield graph
-
-
 @pytest.fixture
 def session(graph):
     with tf.Session(graph=graph) as session:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,13 +11,6 @@ import pytest
 import millrace as tf
 from millrace.ops.contraction import Einsum
 from tests.unit.ops.conftest import run
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[tf.Graph]:
-    with tf.Graph().as_default() as graph:
-        yield graph
-
 
 RANDOM = np.random.default_rng(0)
 FLIPS = list(itertools.product([False, True], repeat=2))

@@ -8,12 +8,6 @@ import pytest
 import millrace as tf
 
 
-@pytest.fixture(autouse=True)
-def graph():
-    with tf.Graph().as_default() as graph:
-        yield graph
-
-
 @pytest.fixture
 def session(graph):
     with tf.Session(graph=graph) as session:

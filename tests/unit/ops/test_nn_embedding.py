@@ -6,12 +6,6 @@ import pytest
 import millrace as tf
 
 
-@pytest.fixture(autouse=True)
-def graph():
-    with tf.Graph().as_default() as graph:
-        yield graph
-
-
 def run(*fetches, feed=None):
     with tf.Session() as session:
         return session.run(list(fetches), feed)

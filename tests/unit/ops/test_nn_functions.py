@@ -8,12 +8,6 @@ from millrace import losses as losses_facade
 from millrace import nn as nn_facade
 
 
-@pytest.fixture(autouse=True)
-def graph():
-    with tf.Graph().as_default() as graph:
-        yield graph
-
-
 def run(*fetches):
     with tf.Session() as session:
         return session.run(list(fetches))

@@ -11,12 +11,6 @@ PREDICTIONS = LABELS + np.array([[1.0, 2.0], [0.0, 1.0], [3.0, 0.0]], np.float32
 SQUARES = (PREDICTIONS - LABELS) ** 2
 
 
-@pytest.fixture(autouse=True)
-def graph():
-    with tf.Graph().as_default() as graph:
-        yield graph
-
-
 def run(fetch, feed=None):
     with tf.Session() as session:
         return session.run(fetch, feed)

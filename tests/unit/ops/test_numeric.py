@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,12 +11,6 @@ import millrace as tf
 from millrace.ops.clip import ClipByValue
 from millrace.ops.numeric import bucketize, nth_element
 from tests.unit.ops.conftest import fed, run
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[tf.Graph]:
-    with tf.Graph().as_default() as graph:
-        yield graph
 
 
 def test_the_length_of_a_range_is_told_in_its_own_precision() -> None:

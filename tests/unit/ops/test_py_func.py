@@ -9,12 +9,6 @@ import millrace as tf
 from millrace.ops import py_func as module
 
 
-@pytest.fixture(autouse=True)
-def graph():
-    with tf.Graph().as_default() as graph:
-        yield graph
-
-
 @pytest.fixture
 def session(graph):
     with tf.Session(graph=graph) as session:

@@ -7,12 +7,6 @@ import millrace as tf
 from millrace.ops.queue_kernels import Queue
 
 
-@pytest.fixture(autouse=True)
-def graph():
-    with tf.Graph().as_default() as graph:
-        yield graph
-
-
 @pytest.fixture
 def session(graph):
     with tf.Session(graph=graph) as session:

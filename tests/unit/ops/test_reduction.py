@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,13 +9,6 @@ import pytest
 
 import millrace as tf
 from tests.unit.ops.conftest import fed, run
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[tf.Graph]:
-    with tf.Graph().as_default() as graph:
-        yield graph
-
 
 EMPTY = np.zeros((2, 0))
 

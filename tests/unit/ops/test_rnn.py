@@ -10,12 +10,6 @@ import millrace as tf
 BATCH, TIME, DEPTH, UNITS = 3, 5, 4, 6
 
 
-@pytest.fixture(autouse=True)
-def fresh_graph():
-    with tf.Graph().as_default():
-        yield
-
-
 def batch():
     return np.random.RandomState(0).randn(BATCH, TIME, DEPTH).astype(np.float32)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,13 +13,6 @@ from millrace.core import errors
 from millrace.graph import registry
 from millrace.ops import training_ops
 from millrace.ops.xla import jax, jnp
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[tf.Graph]:
-    with tf.Graph().as_default() as graph:
-        yield graph
-
 
 FORMS = [
     definition.name

@@ -11,13 +11,6 @@ import millrace as tf
 from millrace.core import errors
 from millrace.ops import variable_ops, variable_slices
 
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[tf.Graph]:
-    with tf.Graph().as_default() as graph:
-        yield graph
-
-
 ROWS = np.arange(6, dtype=np.float32).reshape(3, 2)
 
 

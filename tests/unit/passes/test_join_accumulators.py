@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 import millrace as tf
 from millrace.passes import schedule
 from millrace.passes.constants import detach_constants
 from millrace.passes.join_accumulators import APPLY, TAKE, absorb_handles, join_accumulators
 from millrace.passes.prune import prune
-
-
-@pytest.fixture(autouse=True)
-def graph():
-    with tf.Graph().as_default():
-        yield
 
 
 def accumulators(count, kind=tf.float32):

@@ -1,19 +1,11 @@
 """Which parts begin with what the master's task sends them, and which must begin at once."""
 
-import pytest
-
 import millrace as tf
 from millrace.passes.partition import partition
 from millrace.passes.prune import prune
 from millrace.passes.transfer import RECEIVE, SEND
 
 PS, PS1, HOME, OTHER = "/job:ps", "/job:ps1", "/job:worker", "/job:other"
-
-
-@pytest.fixture(autouse=True)
-def graph():
-    with tf.Graph().as_default():
-        yield
 
 
 def cut(*wanted):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,13 +10,6 @@ import pytest
 
 import millrace as tf
 from millrace.runtime import plan
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[tf.Graph]:
-    with tf.Graph().as_default() as graph:
-        yield graph
-
 
 OPTIMIZERS: dict[str, Callable[[], Any]] = {
     "adagrad": lambda: tf.train.AdagradOptimizer(0.5),

@@ -11,12 +11,6 @@ from millrace.passes.transfer import RECEIVE, SEND
 PS, PS1, WORKER, OTHER = "/job:ps", "/job:ps1", "/job:worker", "/job:other"
 
 
-@pytest.fixture(autouse=True)
-def graph():
-    with tf.Graph().as_default():
-        yield
-
-
 def cut(fetches=(), targets=(), feeds=(), home=WORKER, **kwargs):
     program = prune(list(fetches), list(targets), list(feeds))
     for node in program.nodes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,12 +15,6 @@ PS, WORKER, WORKER_1 = (
     "/job:worker/replica:0/task:0/device:CPU:0",
     "/job:worker/replica:0/task:0/device:CPU:1",
 )
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[tf.Graph]:
-    with tf.Graph().as_default() as graph:
-        yield graph
 
 
 def placed(*targets: Any, devices: Any = (WORKER, WORKER_1, PS), **options: Any) -> dict[str, str]:

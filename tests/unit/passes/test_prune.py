@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,12 +9,6 @@ import pytest
 import millrace as tf
 from millrace.ops import variable_ops
 from millrace.passes.prune import prune
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[tf.Graph]:
-    with tf.Graph().as_default() as graph:
-        yield graph
 
 
 def names(program: Any) -> set[str]:

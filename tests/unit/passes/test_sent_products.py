@@ -1,7 +1,5 @@
 """Which matrix products are made in the message that sends them."""
 
-import pytest
-
 import millrace as tf
 from millrace.passes.partition import partition
 from millrace.passes.prune import prune
@@ -9,12 +7,6 @@ from millrace.passes.sent_products import sent_products
 from millrace.passes.transfer import SEND
 
 PS, PS1, WORKER = "/job:ps", "/job:ps1", "/job:worker"
-
-
-@pytest.fixture(autouse=True)
-def graph():
-    with tf.Graph().as_default():
-        yield
 
 
 def on_worker(fetches=(), targets=()):

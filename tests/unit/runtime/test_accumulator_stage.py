@@ -12,12 +12,6 @@ import millrace as tf
 SECONDS = 60
 
 
-@pytest.fixture(autouse=True)
-def graph():
-    with tf.Graph().as_default():
-        yield
-
-
 class Pair:
     """Two accumulators, what is pushed to each and both, and a step that takes from both."""
 

@@ -8,12 +8,6 @@ import pytest
 import millrace as tf
 
 
-@pytest.fixture(autouse=True)
-def graph():
-    with tf.Graph().as_default():
-        yield
-
-
 def dequeued(value, dtype=tf.int64, shape=()):
     queue = tf.FIFOQueue(10, dtype, [shape], shared_name="tokens")
     return queue.enqueue([value]), queue.dequeue()

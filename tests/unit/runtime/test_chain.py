@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,8 +10,6 @@ import pytest
 
 import millrace as tf
 from millrace.core import errors
-from millrace.graph import registry
-from millrace.graph.define import op
 from millrace.passes.prune import prune
 from millrace.runtime import chain, executor
 from millrace.runtime.chain import Chain
@@ -20,40 +18,6 @@ from millrace.runtime.executor import Execution
 from millrace.runtime.plan import Plan
 from millrace.runtime.resources import ResourceStore
 from millrace.runtime.step import SessionState, Step
-
-_answers: dict[str, Any] = {}
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[tf.Graph]:
-    with tf.Graph().as_default() as graph:
-        yield graph
-
-
-@pytest.fixture
-def waiting() -> Iterator[Callable[..., Any]]:
-    """Makes a node that answers as told: a number, a Deferred, or an exception."""
-
-    @op(
-        "TestChainAnswer(x: float32) -> y: float32",
-        shape=lambda c: c.shape(0),
-        gradient=registry.NO_GRADIENT,
-        blocking=True,
-        stateful=True,
-    )
-    def TestChainAnswer(x: Any, *, node: Any, ctx: Any) -> Any:
-        answer = _answers[node.name]
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    def make(name: str, answer: Any, x: Any = 0.0) -> Any:
-        _answers[name] = answer
-        return TestChainAnswer(x, name=name)
-
-    yield make
-    _answers.clear()
-    del registry._definitions["TestChainAnswer"]
 
 
 class Driven:
@@ -76,17 +40,17 @@ class Driven:
         return [float(self.run.values[slot]) for slot in self.plan.result_slots]
 
 
-def test_one_wait_after_the_other_is_a_chain_and_two_at_once_are_none(waiting: Any) -> None:
-    first, second = waiting("a", Deferred()), waiting("b", Deferred())
-    assert isinstance(Driven(waiting("c", Deferred(), first + 1.0)).run, Chain)
+def test_one_wait_after_the_other_is_a_chain_and_two_at_once_are_none(blocking: Any) -> None:
+    first, second = blocking("a", Deferred()), blocking("b", Deferred())
+    assert isinstance(Driven(blocking("c", Deferred(), first + 1.0)).run, Chain)
     assert isinstance(Driven(first, second).run, Execution)
     meanwhile = tf.py_func(lambda x: x, [1.0], tf.float32)
     assert isinstance(Driven(first, meanwhile).run, Execution)
 
 
-def test_a_chain_goes_on_when_it_is_told_to(waiting: Any) -> None:
+def test_a_chain_goes_on_when_it_is_told_to(blocking: Any) -> None:
     first, second = Deferred("one"), Deferred("another")
-    driven = Driven(waiting("b", second, waiting("a", first) + 1.0) * 2.0)
+    driven = Driven(blocking("b", second, blocking("a", first) + 1.0) * 2.0)
     assert driven.run.waits_for() == "a (one)" and not driven.resumed
     first.set_result(np.float32(5.0))
     assert not driven.ends
@@ -97,21 +61,21 @@ def test_a_chain_goes_on_when_it_is_told_to(waiting: Any) -> None:
     assert driven.results() == [8.0] and driven.run.waits_for() == ""
 
 
-def test_what_is_there_already_needs_no_other_thread(waiting: Any) -> None:
+def test_what_is_there_already_needs_no_other_thread(blocking: Any) -> None:
     done = Deferred()
     done.set_result(np.float32(3.0))
-    driven = Driven(waiting("b", np.float32(2.0), waiting("a", done)))
+    driven = Driven(blocking("b", np.float32(2.0), blocking("a", done)))
     driven.go_on()
     assert driven.results() == [2.0] and not driven.resumed
 
 
 @pytest.mark.parametrize("fails_at", ["once", "last"])
 def test_an_error_ends_a_chain_and_cancels_what_it_does_elsewhere(
-    waiting: Any, fails_at: str
+    blocking: Any, fails_at: str
 ) -> None:
     error = errors.OutOfRangeError(None, None, "no more")
     later = Deferred()
-    driven = Driven(waiting("a", error if fails_at == "once" else later) + 1.0)
+    driven = Driven(blocking("a", error if fails_at == "once" else later) + 1.0)
     if fails_at == "last":
         later.set_error(error)
         driven.go_on()
@@ -121,8 +85,8 @@ def test_an_error_ends_a_chain_and_cancels_what_it_does_elsewhere(
     assert isinstance(driven.step.cancellation.error, errors.CancelledError)
 
 
-def test_a_chain_that_has_ended_holds_nobody(waiting: Any) -> None:
-    driven = Driven(waiting("a", np.float32(2.0)))
+def test_a_chain_that_has_ended_holds_nobody(blocking: Any) -> None:
+    driven = Driven(blocking("a", np.float32(2.0)))
     assert driven.results() == [2.0]
     assert isinstance(driven.run, Chain)
     assert driven.run._on_finished is None and driven.run._resume is None

@@ -20,12 +20,6 @@ from millrace.runtime.resources import ResourceStore
 from millrace.runtime.step import SessionState, Step
 
 
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[tf.Graph]:
-    with tf.Graph().as_default() as graph:
-        yield graph
-
-
 class Runner:
     """Runs plans with one store, and tells how many XLA programs the last step called."""
 

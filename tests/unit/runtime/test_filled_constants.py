@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,12 +16,6 @@ from millrace.runtime.resources import ResourceStore, VariableSlot
 from millrace.runtime.step import SessionState, Step
 
 SHAPE = (300, 200)
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[tf.Graph]:
-    with tf.Graph().as_default() as graph:
-        yield graph
 
 
 def test_a_constant_of_one_value_is_a_short_message_as_in_tensorflow() -> None:

@@ -6,12 +6,6 @@ import pytest
 import millrace as tf
 
 
-@pytest.fixture(autouse=True)
-def graph():
-    with tf.Graph().as_default() as made:
-        yield made
-
-
 @pytest.mark.parametrize("resource", [False, True])
 def test_variables_and_queues_are_passed_by_what_they_are(resource):
     variable = tf.get_variable("v", [3], use_resource=resource)

@@ -8,12 +8,6 @@ from millrace.runtime.resources import ResourceStore
 from millrace.runtime.step import SessionState
 
 
-@pytest.fixture(autouse=True)
-def graph():
-    with tf.Graph().as_default() as graph:
-        yield graph
-
-
 def session_on(store, graph):
     """A session whose resources are in a store that others use too, as in a server."""
     session = tf.Session(graph=graph)

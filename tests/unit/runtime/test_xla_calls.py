@@ -3,15 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 import millrace as tf
-
-
-@pytest.fixture(autouse=True)
-def fresh_graph():
-    with tf.Graph().as_default():
-        yield
 
 
 def calls_of(sess, fetches, feed=None):

@@ -33,12 +33,6 @@ def worker(sent):
     threads.shutdown()
 
 
-@pytest.fixture(autouse=True)
-def graph():
-    with tf.Graph().as_default():
-        yield
-
-
 def session(worker, handle="s", master="m:1", isolated=False, client=""):
     where = {TASK: "here:1"}
     return worker.sessions.create_session(handle, master, where, isolated, client=client)

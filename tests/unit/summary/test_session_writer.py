@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +9,6 @@ import pytest
 
 import millrace as tf
 from millrace.data.event_file import EventFile
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[tf.Graph]:
-    with tf.Graph().as_default() as made:
-        yield made
 
 
 def written(folder: Path) -> list[list[tuple[int, str]]]:

@@ -14,12 +14,6 @@ from tensorboard.util import tensor_util
 import millrace as tf
 
 
-@pytest.fixture(autouse=True)
-def fresh_graph():
-    with tf.Graph().as_default():
-        yield
-
-
 def evaluate(tensor):
     with tf.Session() as sess:
         return tf.Summary.FromString(sess.run(tensor))

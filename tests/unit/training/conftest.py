@@ -1,17 +1,10 @@
-"""What tests of training share: a graph for each, a clock that only sleeping moves, log lines."""
+"""What tests of training share: a clock that only sleeping moves, log lines."""
 
 import logging
 
 import pytest
 
-import millrace as tf
 from millrace.training.waiting import Clock
-
-
-@pytest.fixture
-def graph():
-    with tf.Graph().as_default() as graph:
-        yield graph
 
 
 class FakeClock:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,12 +11,6 @@ import pytest
 import millrace as tf
 
 CLUSTER = {"ps": ["ps0:1", "ps1:1", "ps2:1"], "worker": ["w0:1", "w1:1"]}
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[tf.Graph]:
-    with tf.Graph().as_default() as graph:
-        yield graph
 
 
 def devices_of_variables(setter, count=4):

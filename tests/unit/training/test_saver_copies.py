@@ -14,12 +14,6 @@ from millrace.platform.atomic_file import AtomicFile
 from millrace.runtime.resources import VariableSlot
 
 
-@pytest.fixture(autouse=True)
-def graph() -> Any:
-    with tf.Graph().as_default() as made:
-        yield made
-
-
 def addresses(sess: tf.Session) -> dict[str, int]:
     """Where the values of variables are."""
     found = sess._backend.state.resources.all_of(VariableSlot)

@@ -7,7 +7,6 @@ variables are shared as they are on a ps task.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -17,12 +16,6 @@ from millrace.training import live_model
 from millrace.training.sync_replicas_optimizer import old_tokens_of
 
 SECONDS = 60
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[tf.Graph]:
-    with tf.Graph().as_default() as graph:
-        yield graph
 
 
 class Workers:
