@@ -22,7 +22,7 @@ from millrace.core import errors
 from millrace.platform.ports import HeldPorts
 from millrace.rpc.certificates import make_folder
 
-SECONDS = 60.0
+SECONDS = 180.0
 #: Debian's package: its manifest names all other classes that the server needs.
 ZOOKEEPER_CLASSES = "/usr/share/java/zookeeper.jar"
 #: With TLS it needs some that the manifest does not name.

@@ -21,7 +21,7 @@ from millrace.platform.ports import HeldPorts
 
 _FOLDER = Path(__file__).parent
 _VARIABLE = "MILLRACE_TENSORFLOW_PYTHON"
-_START_SECONDS = 60
+_START_SECONDS = 180
 _PROGRAM_SECONDS = 300
 
 

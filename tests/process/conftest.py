@@ -19,7 +19,7 @@ from millrace.platform.ports import HeldPorts
 from millrace.rpc.service import Connection
 
 PROGRAM = Path(__file__).parent / "programs" / "task.py"
-SECONDS = 60.0
+SECONDS = 180.0
 
 
 class Process:
@@ -84,7 +84,7 @@ class Process:
     def end(self):
         self.popen.kill()
         self.popen.wait()
-        self._reader.join(5)
+        self._reader.join(60)
         self.popen.stdout.close()
 
 

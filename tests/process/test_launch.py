@@ -191,6 +191,7 @@ def test_nothing_outlives_the_launcher(tmp_path: Path, number: int, code: int) -
     job.send_signal(number)
     output, _ = job.communicate(timeout=120)
     assert job.returncode == code, output
+    deadline = time.monotonic() + 120
     while processes_in(tmp_path) and time.monotonic() < deadline:
         assert number == signal.SIGKILL
         time.sleep(0.1)

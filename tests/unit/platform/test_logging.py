@@ -4,6 +4,7 @@ import contextlib
 import io
 import logging as python_logging
 import sys
+import threading
 
 import pytest
 
@@ -18,12 +19,20 @@ def console():
     """
     stream = io.StringIO()
     level = logging.get_logger().level
+    mine = threading.get_ident()
+
+    def is_mine(record):
+        """Threads of earlier tests may have something to say, too."""
+        return record.thread == mine
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "stderr", stream)
         patch.setattr(python_logging.getLogger(), "handlers", [])
+        logging.get_logger().addFilter(is_mine)
         try:
             yield stream
         finally:
+            logging.get_logger().removeFilter(is_mine)
             logging.get_logger().setLevel(level)
 
 

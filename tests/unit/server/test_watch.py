@@ -1,5 +1,8 @@
 """Whom a server looks after, and what it does about silence: with channels that are made up."""
 
+import time
+import types
+
 import pytest
 
 from millrace.core import errors
@@ -33,7 +36,9 @@ class Rig:
         self.reachable = False
         self.lost = {}
         self.pauses = 0
-        monkeypatch.setattr(watch_module.time, "monotonic", lambda: self.now)
+        # Not in the module `time` itself, which other threads of this process use.
+        clock = {**vars(time), "monotonic": lambda: self.now}
+        monkeypatch.setattr(watch_module, "time", types.SimpleNamespace(**clock))
         monkeypatch.setattr(watch_module, "start_thread", lambda call, name, *args: call(*args))
         self.watch = Watch(
             "/job:worker/replica:0/task:0",

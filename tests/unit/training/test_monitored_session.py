@@ -76,9 +76,11 @@ def test_a_hook_that_does_not_accept_a_session_leaves_no_thread(add):
         def after_create_session(self, session, coord):
             raise LookupError("not this one")
 
+    before = set(threading.enumerate())
     with pytest.raises(LookupError, match="not this one"):
         tf.train.MonitoredSession(hooks=[Refuses()])
-    left = [t for t in threading.enumerate() if t.name.startswith("QueueRunnerThread")]
+    new = {*threading.enumerate()} - before
+    left = [t for t in new if t.name.startswith("QueueRunnerThread")]
     for thread in left:
         thread.join(60)
     assert not any(thread.is_alive() for thread in left)
