@@ -73,18 +73,37 @@ class Allotments:
         if action is not None:
             self._elsewhere(functools.partial(self._run, client, action))
 
-    def run(self, client: str, action: Action) -> None:
+    def run(self, client: str, action: Action) -> bool:
         """Has an action called in another thread, when one more step of a client may compute.
 
         It has a share until it returns. Who calls this does not wait.
+
+        Returns:
+          Whether the action has to wait for its turn.
         """
         with self._lock:
             computing = self._computing.get(client, 0)
             if computing >= self._most:
                 self._waiting.setdefault(client, deque()).append(action)
-                return
+                return True
             self._computing[client] = computing + 1
         self._elsewhere(functools.partial(self._run, client, action))
+        return False
+
+    def forget(self, client: str, action: Action) -> bool:
+        """An action need not be called any more.
+
+        Returns:
+          Whether it waited for its turn, and is not called now; False if its turn has come.
+        """
+        with self._lock:
+            waiting = self._waiting.get(client)
+            if not waiting or action not in waiting:
+                return False
+            waiting.remove(action)
+            if not waiting:
+                del self._waiting[client]
+            return True
 
     def _run(self, client: str, action: Action | None) -> None:
         """Calls an action with a share that there is for it, and those whose turn is next."""

@@ -21,7 +21,7 @@ from millrace.runtime.plan import Plan, host_value, takes_dead_values
 from millrace.runtime.step import Step
 
 #: Runs a function, now or later, in some thread.
-Resume = Callable[[Callable[[], None]], None]
+Resume = Callable[[Callable[[], None]], object]
 
 
 def _nobody(go_on: Callable[[], None]) -> None:

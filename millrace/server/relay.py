@@ -13,18 +13,20 @@ import collections
 import threading
 from collections.abc import Callable
 
+from millrace.runtime.executor import Resume
+
 #: So many parts go on in a thread that delivers; the others elsewhere.
 MAX_HERE = 64
 
 GoOn = Callable[[], None]
 #: What is to go on, and how it would elsewhere.
-_Ready = collections.deque[tuple[GoOn, Callable[[GoOn], None]]]
+_Ready = collections.deque[tuple[GoOn, Resume]]
 
 
 class Relay:
     """The parts of steps that go on in threads that deliver messages."""
 
-    def __init__(self, elsewhere: Callable[[GoOn], None]) -> None:
+    def __init__(self, elsewhere: Resume) -> None:
         """Makes a relay.
 
         Args:
@@ -33,7 +35,7 @@ class Relay:
         self._elsewhere = elsewhere
         self._local = threading.local()
 
-    def resume(self, go_on: GoOn, elsewhere: Callable[[GoOn], None] | None = None) -> None:
+    def resume(self, go_on: GoOn, elsewhere: Resume | None = None) -> None:
         """Calls the function soon: in this thread if it delivers, else elsewhere.
 
         Args:

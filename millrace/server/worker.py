@@ -239,14 +239,23 @@ class Worker:
             return
 
         def start() -> None:
-            if step.cancellation.error is not None:  # while it waited for its turn
+            if step.cancellation.error is not None:  # just before its turn came
                 finished(step.cancellation.error)
                 return
             self.describe_wait(number, execution.waits_for)
             execution.drive(graph.session.elsewhere, finished)
 
         self.describe_wait(number, lambda: _turn_of(graph.session.client))
-        graph.session.elsewhere(start)
+        client = graph.session.client
+        if not self.allotments.run(client, start):
+            return
+
+        def give_up() -> None:
+            if self.allotments.forget(client, start):
+                self.resume_elsewhere(lambda: finished(step.cancellation.error))
+
+        if step.cancellation.register(give_up) is None:
+            give_up()  # It was cancelled before.
 
     def _run_at_once(
         self,

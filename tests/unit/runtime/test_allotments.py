@@ -49,6 +49,23 @@ def test_actions_wait_without_a_thread_and_are_called_in_the_order_in_which_they
     assert allotments.current() is None
 
 
+def test_an_action_that_is_forgotten_while_it_waits_is_not_called():
+    elsewhere, story = [], []
+    shared = Allotments(1, elsewhere.append)
+    actions = [lambda n=number: story.append(n) for number in range(3)]
+    assert [shared.run("client", action) for action in actions] == [False, True, True]
+    assert shared.forget("client", actions[1]) and not shared.forget("client", actions[1])
+    assert not shared.forget("other", actions[2])
+    elsewhere.pop()()
+    assert story == [0, 2]
+    assert not shared.forget("client", actions[2])  # Its turn has come.
+    shared.run("client", actions[0])
+    shared.run("client", actions[1])
+    assert shared.forget("client", actions[1]) and not shared._waiting
+    elsewhere.pop()()
+    assert story == [0, 2, 0] and not shared._computing
+
+
 def test_an_action_that_waits_for_another_one_of_its_client_does_not_block_it():
     elsewhere, story = [], []
     shared = Allotments(1, elsewhere.append)
