@@ -14,6 +14,7 @@ from millrace.passes.place import Placer, local_devices
 from millrace.passes.prune import prune
 from millrace.rpc.messages import DeviceAttributes
 from millrace.runtime import executor
+from millrace.runtime.partial_run import PartialRun
 from millrace.runtime.plan import Plan, host_value
 from millrace.runtime.resources import ResourceStore
 from millrace.runtime.step import SessionState, Step
@@ -32,20 +33,6 @@ class PlacedPlan(NamedTuple):
     plan: Plan
     nodes: list[Node]
     arguments: list[Edge]
-
-
-class _LocalPartialRun:
-    def __init__(
-        self,
-        execution: executor.Execution,
-        feeds: Sequence[Tensor],
-        fetches: Sequence[Tensor],
-        targets: Sequence[Operation],
-    ) -> None:
-        self.execution = execution
-        self.feeds = {tensor: i for i, tensor in enumerate(feeds)}
-        self.fetches = {tensor: i for i, tensor in enumerate(fetches)}
-        self.targets = {op: i for i, op in enumerate(targets)}
 
 
 class LocalBackend:
@@ -126,36 +113,32 @@ class LocalBackend:
 
     def partial_run_setup(
         self, fetches: Sequence[Tensor], targets: Sequence[Operation], feeds: Sequence[Tensor]
-    ) -> _LocalPartialRun:
+    ) -> PartialRun:
         """Makes a step that waits for its feeds."""
         plan = self._plan(fetches, targets, feeds, late=True).plan
         step = Step(self.state, executor.run_values)
         self._begin(step)
-        return _LocalPartialRun(executor.Execution(plan, step), feeds, fetches, targets)
+        return PartialRun(
+            executor.Execution(plan, step),
+            {tensor: i for i, tensor in enumerate(feeds)},
+            fetches,
+            {op: i for i, op in enumerate(targets)},
+        )
 
     def partial_run(
         self,
-        run: _LocalPartialRun,
+        run: PartialRun,
         fetches: Sequence[Tensor],
         targets: Sequence[Operation],
         values: dict[Tensor, Any],
     ) -> list[Any]:
         """Gives feeds and waits for fetches of a partial run."""
-        execution, plan = run.execution, run.execution.plan
-        for tensor in values:
-            if tensor not in run.feeds:
-                raise errors.InvalidArgumentError(
-                    None,
-                    tensor.op,
-                    f"{tensor.name} was not a feed of partial_run_setup, or was fed before.",
-                )
-        for tensor, value in values.items():
-            execution.provide(run.feeds.pop(tensor), value)
+        execution = run.execution
+        run.check_feeds(values)
+        run.provide(values)
         unfed = [tensor for tensor in fetches if tensor in run.feeds]
-        stages = [plan.result_stages[run.fetches[t]] for t in fetches]
-        stages += [plan.target_stages[run.targets[op]] for op in targets]
         try:
-            reached = not unfed and execution.wait(stages)
+            reached = not unfed and execution.wait(run.stages(fetches, targets))
         finally:
             if execution.finished:
                 self._steps.discard(execution.step)
@@ -164,7 +147,7 @@ class LocalBackend:
             raise errors.InvalidArgumentError(
                 None, None, f"The fetches depend on tensors that are not fed yet, among {names}."
             )
-        return [host_value(execution.values[plan.result_slots[run.fetches[t]]]) for t in fetches]
+        return [host_value(value) for value in run.results(fetches)]
 
     def drop_tensor(self, handle: str) -> None:
         """Forgets a tensor that `tf.get_session_handle` kept."""

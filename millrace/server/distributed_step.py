@@ -17,6 +17,7 @@ from millrace.rpc.failed_node import explained
 from millrace.rpc.message import Message
 from millrace.rpc.turns import Listener
 from millrace.runtime import allotments, executor
+from millrace.runtime.partial_run import PartialRun
 from millrace.server.remote_part import LateParts, RemotePart
 from millrace.server.worker_sessions import RegisteredGraph
 
@@ -154,8 +155,8 @@ class Gathering:
                 self.condition.wait(timeout)
 
 
-class PartialRun:
-    """A step whose feeds arrive in parts: where its ends are in this task's part."""
+class DistributedPartialRun(PartialRun):
+    """A step over several tasks whose feeds arrive in parts: its ends are in this task's part."""
 
     def __init__(
         self,
@@ -169,14 +170,16 @@ class PartialRun:
         self.prepared = prepared
         self.number = number
         self.gathering = gathering
-        self.execution = execution
+        self.all_feeds = frozenset(feeds)
         local = prepared.local
         position = {index: k for k, index in enumerate(local.arguments)}
-        self.feeds = {tensor: position[i] for i, tensor in enumerate(feeds)}
-        self.all_feeds = frozenset(feeds)
-        self.fetches = {tensor: i for i, tensor in enumerate(fetches)}
         place = {index: k for k, index in enumerate(local.targets)}
-        self.targets = {op: place[i] for i, op in enumerate(targets)}
+        super().__init__(
+            execution,
+            {tensor: position[i] for i, tensor in enumerate(feeds)},
+            fetches,
+            {op: place[i] for i, op in enumerate(targets)},
+        )
 
 
 def check_can_be_computed(

@@ -41,8 +41,8 @@ from millrace.runtime.plan import host_value
 from millrace.runtime.step import Step
 from millrace.runtime.step_stats import fill_metadata, fill_partition_graphs
 from millrace.server.distributed_step import (
+    DistributedPartialRun,
     Gathering,
-    PartialRun,
     PreparedStep,
     check_can_be_computed,
 )
@@ -493,29 +493,22 @@ class MasterSession:
         self._partial_runs.add(number)
         gathering = self._start_remote(prepared, number, step, [])
         execution = executor.Execution(prepared.graph.plan, step)
-        return PartialRun(prepared, number, gathering, execution, (feeds, fetches, targets))
+        return DistributedPartialRun(
+            prepared, number, gathering, execution, (feeds, fetches, targets)
+        )
 
     def partial_run(
         self,
-        run: PartialRun,
+        run: DistributedPartialRun,
         fetches: Sequence[Tensor],
         targets: Sequence[Operation],
         values: dict[Tensor, Any],
     ) -> list[Any]:
         """Gives more feeds and waits for some of the fetches."""
-        for tensor in values:
-            if tensor not in run.feeds:
-                raise errors.InvalidArgumentError(
-                    None,
-                    tensor.op,
-                    f"{tensor.name} was not a feed of partial_run_setup, or was fed before.",
-                )
+        run.check_feeds(values)
         check_can_be_computed(fetches, targets, {*run.feeds} - {*values}, run.all_feeds)
-        execution, plan = run.execution, run.execution.plan
-        for tensor, value in values.items():
-            execution.provide(run.feeds.pop(tensor), value)
-        stages = [plan.result_stages[run.fetches[t]] for t in fetches]
-        stages += [plan.target_stages[run.targets[op]] for op in targets]
+        execution = run.execution
+        run.provide(values)
         answered = threading.Event()
 
         def abandon() -> None:
@@ -524,7 +517,7 @@ class MasterSession:
 
         on_abandoned(abandon)
         try:
-            execution.wait(stages)
+            execution.wait(run.stages(fetches, targets))
         except Exception as error:
             run.gathering.fail(cause_of(error, execution.step))
             self._abandon(run.prepared, run.number, run.gathering)
@@ -533,13 +526,13 @@ class MasterSession:
             raise run.gathering.error from None
         finally:
             answered.set()
-        results = [execution.values[plan.result_slots[run.fetches[t]]] for t in fetches]
+        results = run.results(fetches)
         if execution.finished:
             run.gathering.wait(time.monotonic() + _FAREWELL_SECONDS, None)
             self._finish_partial(run)
         return [host_value(value) for value in results]
 
-    def _finish_partial(self, run: PartialRun) -> None:
+    def _finish_partial(self, run: DistributedPartialRun) -> None:
         self._partial_runs.discard(run.number)
         self._master.forget(run.number)
         self._end(run.number)
