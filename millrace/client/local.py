@@ -137,8 +137,9 @@ class LocalBackend:
         run.check_feeds(values)
         run.provide(values)
         unfed = [tensor for tensor in fetches if tensor in run.feeds]
+        stages = run.stages(fetches, targets)
         try:
-            reached = not unfed and execution.wait(run.stages(fetches, targets))
+            reached = not unfed and execution.wait(stages)
         finally:
             if execution.finished:
                 self._steps.discard(execution.step)

@@ -47,10 +47,11 @@ from millrace.server.distributed_step import (
     check_can_be_computed,
 )
 from millrace.server.late import within
+from millrace.server.meeting import Meeting, choose_tasks
 from millrace.server.remote_part import LateParts, RemotePart
 from millrace.server.standing_step import StandingStep, can_stand
 from millrace.server.step_errors import cause_of
-from millrace.server.tasks import filtered_tasks, task_of
+from millrace.server.tasks import task_of
 from millrace.server.worker_sessions import WorkerSession
 
 if TYPE_CHECKING:
@@ -60,9 +61,6 @@ _NO_TRACE = 0
 #: How long a failed step waits for the other tasks to say that they have stopped.
 _FAREWELL_SECONDS = 2.0
 _STATUS_SECONDS = 5.0
-_ASK_SECONDS = 0.5
-#: A connection over which a task does not answer for so long is replaced.
-_RENEW_SECONDS = 5.0
 #: A task that makes ready for a session, or plans its part of a step, takes no longer.
 _REGISTER_SECONDS = 120.0
 #: A session that is closed waits no longer for tasks to hear of it.
@@ -95,9 +93,10 @@ class MasterSession:
         self._partial_runs: set[int] = set()
         self._closed = False
         self._is_open = False
-        #: Set when nobody wants the session any more for which tasks are waited.
-        self._given_up = threading.Event()
-        self._home, self._addresses = self._choose_tasks(target)
+        self._home, self._addresses = choose_tasks(
+            config, target, master.cluster, self._worker.task, master.peers.me.address
+        )
+        self._meeting = Meeting(master.peers, self._home)
         self._devices: list[Any] = []
         self._placer: Placer
         self._state: WorkerSession
@@ -107,10 +106,7 @@ class MasterSession:
     def open(self) -> None:
         """Waits until all tasks are there, and makes them ready."""
         config = self._config
-        try:
-            self._devices = self._meet(self._addresses)
-        finally:
-            self._given_up.set()  # ends the threads that still ask, whatever happened
+        self._devices = self._meeting.meet(self._addresses, self._master.devices())
         self._placer = Placer(
             [device.name for device in self._devices],
             allow_soft_placement=config.allow_soft_placement,
@@ -130,86 +126,7 @@ class MasterSession:
 
     def give_up(self) -> None:
         """Stops waiting for tasks; nothing happens when the session is open."""
-        self._given_up.set()
-
-    def _choose_tasks(self, target: str) -> tuple[str, dict[str, str]]:
-        master, config = self._master, self._config
-        me = self._worker.task
-        if config.HasField("cluster_def") and config.cluster_def.job:
-            tasks = filtered_tasks(ClusterSpec(config.cluster_def), config.device_filters)
-            address = target.removeprefix("grpc://") or master.peers.me.address
-            for task, place in tasks.items():
-                if place in (address, master.peers.me.address):
-                    return task, tasks
-            raise errors.InvalidArgumentError(
-                None,
-                None,
-                f"The cluster_def of the session's config does not have the task at {address} "
-                f"that the session connects to; it has {tasks}.",
-            )
-        tasks = filtered_tasks(master.cluster, config.device_filters)
-        tasks.setdefault(me, master.peers.me.address)
-        return me, tasks
-
-    def _meet(self, tasks: dict[str, str]) -> list[Any]:
-        """The devices of all tasks, those of this one first."""
-        mine = self._master.peers.me.address
-        found: dict[str, list[Any]] = {self._home: self._master.devices()}
-        failures: dict[str, errors.OpError] = {}
-        met = threading.Semaphore(0)
-        others = {task: address for task, address in tasks.items() if address != mine}
-
-        def ask(task: str, address: str) -> None:
-            try:
-                found[task] = self._ask(task, address)
-            except errors.OpError as error:
-                failures[task] = error
-                self._given_up.set()  # One that fails is enough.
-            finally:
-                met.release()
-
-        for item in others.items():
-            start_thread(ask, f"millrace meets {item[0]}", *item)
-        for _ in others:
-            met.acquire()
-        if failures:
-            raise next(iter(failures.values()))
-        devices: list[Any] = []
-        for task in [self._home, *(t for t in tasks if t != self._home)]:
-            for device in found[task]:
-                copy = messages.DeviceAttributes()
-                copy.CopyFrom(device)
-                # A session's own cluster may know the task by another name than its server does.
-                copy.name = task + device.name[len(task_of(device.name)) :]
-                devices.append(copy)
-        return devices
-
-    def _ask(self, task: str, address: str) -> list[Any]:
-        """The devices of a task; waits until it answers."""
-        patience = Patience("CreateSession has waited")
-        renewed = time.monotonic()
-        while not self._given_up.is_set():
-            try:
-                stub = self._master.peers.connection(address).worker()
-                # Short calls: who gives up should not be waited for.
-                timeout = min(_ASK_SECONDS, max(0.1, patience.seconds_left()))
-                answer = stub.get_status(
-                    messages.GetStatusRequest(), timeout=timeout, wait_for_ready=True
-                )
-                return list(answer.device_attributes)
-            except (errors.DeadlineExceededError, errors.UnavailableError):
-                patience.tell(
-                    lambda: (
-                        f"{task} at {address}: check that its process runs and that the "
-                        "address is right (device_filters leave tasks out)"
-                    )
-                )
-                if time.monotonic() >= renewed + _RENEW_SECONDS:
-                    self._master.peers.renew(address)
-                    renewed = time.monotonic()
-        raise errors.UnavailableError(
-            None, None, f"Nobody waits any more for the session that {task} was needed for."
-        )
+        self._meeting.give_up()
 
     def _open_everywhere(self) -> WorkerSession:
         config, me = self._config, self._master.peers.me
@@ -509,6 +426,7 @@ class MasterSession:
         check_can_be_computed(fetches, targets, {*run.feeds} - {*values}, run.all_feeds)
         execution = run.execution
         run.provide(values)
+        stages = run.stages(fetches, targets)
         answered = threading.Event()
 
         def abandon() -> None:
@@ -517,7 +435,7 @@ class MasterSession:
 
         on_abandoned(abandon)
         try:
-            execution.wait(run.stages(fetches, targets))
+            execution.wait(stages)
         except Exception as error:
             run.gathering.fail(cause_of(error, execution.step))
             self._abandon(run.prepared, run.number, run.gathering)

@@ -10,7 +10,7 @@ import pytest
 
 import millrace as tf
 from millrace.core import errors
-from millrace.server import master_session, peers
+from millrace.server import master_session, meeting, peers
 
 
 class Slow:
@@ -116,10 +116,10 @@ def test_a_task_that_does_not_answer_a_new_session_is_asked_over_new_connections
         used.append(mine.connection(address))
 
     monkeypatch.setattr(mine, "renew", renewing)
-    monkeypatch.setattr(master_session, "_RENEW_SECONDS", 0.0)
+    monkeypatch.setattr(meeting, "_RENEW_SECONDS", 0.0)
     waiting = background(lambda: tf.Session(cluster.target("worker")))
     until(lambda: len(used) > 2)
-    monkeypatch.setattr(master_session, "_RENEW_SECONDS", 60.0)
+    monkeypatch.setattr(meeting, "_RENEW_SECONDS", 60.0)
     assert len(set(used)) == len(used) and waiting.is_running
     cluster.start("ps", 0)
     waiting.result().close()
