@@ -24,8 +24,16 @@ def test_a_step_fails_whose_part_would_wait_for_what_was_sent_before_its_task_wa
         used = tf.Variable(2.0, name="used")
         sums = tf.assign_add(used, sent * 2.0)
     held, begun = threading.Event(), threading.Event()
+    noticed: list[str] = []
     run = Server._run
     stopped = cluster["ps", 0]
+    lost = stopped.worker.lost
+
+    def note_lost(address: str, error: Exception) -> None:
+        lost(address, error)
+        noticed.append(address)
+
+    monkeypatch.setattr(stopped.worker, "lost", note_lost)
 
     def run_late(self: Server, channel: Any, message: Any) -> None:
         if self is stopped and begun.is_set():
@@ -51,8 +59,13 @@ def test_a_step_fails_whose_part_would_wait_for_what_was_sent_before_its_task_wa
         thread = threading.Thread(target=step)
         thread.start()
         until(lambda: other.worker.steps > before)  # Its part is over: all is sent.
+        until(lambda: stopped.worker.mailbox._boxes)  # And it has arrived.
+        # Two, if both have dialled at once.
+        channels = len(stopped.peers.channels(cluster.spec["ps"][1]))
+        assert channels
         other._lose(f"localhost:{cluster.spec['ps'][0].rpartition(':')[2]}", "given up by the test")
-        until(lambda: not stopped.worker.mailbox._boxes)  # It has forgotten what it was sent.
+        until(lambda: len(noticed) == channels)  # It has forgotten what it was sent.
+        assert not stopped.worker.mailbox._boxes
         held.set()
         thread.join()
         assert len(failed) == 1
