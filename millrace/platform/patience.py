@@ -15,10 +15,22 @@ INTERVAL_SECONDS = 10.0
 class Patience:
     """One wait: when it has to speak next, and the words."""
 
-    def __init__(self, what: str, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        what: str,
+        clock: Callable[[], float] = time.monotonic,
+        since: float | None = None,
+    ) -> None:
+        """Begins a wait.
+
+        Args:
+          what: Who waits, as the words begin.
+          clock: The time.
+          since: When the wait began, if not now: most are over before they need an object.
+        """
         self._what = what
         self._clock = clock
-        self._since = clock()
+        self._since = clock() if since is None else since
         self._next = self._since + FIRST_SECONDS
 
     def restart(self) -> None:

@@ -167,7 +167,10 @@ class Listener:
 
     def _read(self, deadline: float, is_over: Callable[[], Any]) -> bool:
         while not is_over():
-            ready = [channel for channel in self._channels if channel.has_more]
+            ready: list[Any] = []
+            for channel in self._channels:
+                if channel.has_more:
+                    ready.append(channel)
             if not ready:
                 left = deadline - time.monotonic()
                 if left <= 0:

@@ -314,7 +314,7 @@ class CompiledStage:
             lock.acquire()
         try:
             if views_only:
-                kept = self._views(step.resources, slots.kept)
+                kept = self._views(slots.kept)
             else:
                 kept = [slot.value for slot in slots.kept]
             donated = [slot.value for slot in slots.donated]
@@ -501,10 +501,9 @@ class CompiledStage:
                 raise uninitialized(variable)
         return values
 
-    def _views(self, resources: ResourceStore, slots: list[VariableSlot]) -> list[Any]:
+    def _views(self, slots: list[VariableSlot]) -> list[Any]:
         """Values that stay as they are while others update the variables."""
-        state = StoredState(resources)
-        values = [state.read_slot(slot) for slot in slots]
+        values = [StoredState.read_slot(slot) for slot in slots]
         for value, variable in zip(values, self._kept, strict=True):
             if value is None:
                 raise uninitialized(variable)

@@ -6,7 +6,7 @@ import functools
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from millrace.core import errors
@@ -15,6 +15,7 @@ from millrace.core.dead import DEAD
 from millrace.platform import file_access
 from millrace.platform.patience import Patience
 from millrace.runtime import allotments, step_stats
+from millrace.runtime.awaited import wait_for
 from millrace.runtime.deferred import Deferred
 from millrace.runtime.kernel_call import flatten_outputs, op_error
 from millrace.runtime.plan import Plan, host_value, takes_dead_values
@@ -37,7 +38,7 @@ def run(plan: Plan, step: Step, feeds: Sequence[Any]) -> list[Any]:
 
 def run_values(plan: Plan, step: Step, feeds: Sequence[Any]) -> list[Any]:
     """Runs a whole plan in the calling thread; the results stay where they are."""
-    if step.session.file_access is not file_access.current():
+    if step.session.file_access is not file_access.confinement.access:
         with file_access.confined(step.session.file_access):
             return run_values(plan, step, feeds)
     values = plan.new_values()
@@ -48,15 +49,7 @@ def run_values(plan: Plan, step: Step, feeds: Sequence[Any]) -> list[Any]:
     elif plan.may_die:
         Execution(plan, step, values).wait()
     else:
-        try:
-            waiting, left = _sweep_what_can_run(plan, step, values)
-        except Exception as error:
-            cancel_others(step, error)
-            raise
-        if left:
-            execution = Execution(plan, step, values)
-            execution.go_on_from(waiting, left)
-            execution.wait()
+        _sweep_and_wait(plan, step, values)
     return [values[slot] for slot in plan.result_slots]
 
 
@@ -87,20 +80,49 @@ def _sweep(plan: Plan, step: Step, values: list[Any]) -> None:
             values[slot] = value
 
 
-def _sweep_what_can_run(
-    plan: Plan, step: Step, values: list[Any]
-) -> tuple[dict[int, Deferred], set[int]]:
-    """Runs all stages that need not wait; those that do, and all that are left with them.
+def _sweep_and_wait(plan: Plan, step: Step, values: list[Any]) -> None:
+    """Runs a plan in the order of its stages, as far as at most one of them waits at a time.
 
-    Mostly none is: what other tasks show is read where it is.
+    Mostly that is all of it: what other tasks show is read where it is, and who has to wait for
+    them does so at the end.
     """
+    try:
+        waiting, left = _sweep_what_can_run(plan, step, values, range(len(plan.stages)))
+        while len(waiting) == 1:
+            ((i, deferred),) = waiting.items()
+            stage, _, given, flattens = plan.in_order[i]
+            wait_for(deferred, step, stage)
+            try:
+                outputs = deferred.result()
+                if flattens:
+                    outputs = flatten_outputs(stage.node, outputs)
+            except Exception as error:
+                raise op_error(stage.node, error) from None
+            for slot, value in zip(given, outputs, strict=True):
+                values[slot] = value
+            left.remove(i)
+            waiting, left = _sweep_what_can_run(plan, step, values, sorted(left))
+    except Exception as error:
+        cancel_others(step, error)
+        raise
+    if left:
+        execution = Execution(plan, step, values)
+        execution.go_on_from(waiting, left)
+        execution.wait()
+
+
+def _sweep_what_can_run(
+    plan: Plan, step: Step, values: list[Any], places: Iterable[int]
+) -> tuple[dict[int, Deferred], set[int]]:
+    """Runs all stages at these places that need not wait; those that do, and all left with them."""
     waiting: dict[int, Deferred] = {}
     left: set[int] = set()
     is_traced = step.events is not None
-    for i, (stage, taken, given, flattens) in enumerate(plan.in_order):
+    for i in places:
         if left and not left.isdisjoint(plan.sources[i]):
             left.add(i)
             continue
+        stage, taken, given, flattens = plan.in_order[i]
         inputs = [values[slot] for slot in taken]
         outputs = traced_run(stage, inputs, step) if is_traced else stage.run(inputs, step)
         if type(outputs) is Deferred:

@@ -121,7 +121,8 @@ class StoredState:
             raise uninitialized(variable)
         return value
 
-    def read_slot(self, slot: VariableSlot) -> Any:
+    @staticmethod
+    def read_slot(slot: VariableSlot) -> Any:
         """The value in a slot, or None."""
         while True:
             value = slot.value

@@ -9,10 +9,13 @@ import numpy as np
 from millrace.core.dead import DEAD
 from millrace.core.written import Written
 from millrace.ops.tensor_array_value import TensorArrayValue
-from millrace.ops.xla import jax
+from millrace.ops.xla import ArrayImpl, jax
 from millrace.passes.node import Edge, Node, is_variable_edge, variable_of
 from millrace.runtime.kernel_call import StoredState, op_error, uninitialized, variable_key
 from millrace.runtime.resources import ResourceStore, VariableSlot
+
+#: What is sent as it is.
+_OF_THE_HOST = (np.ndarray, Written)
 
 
 class SendStage:
@@ -53,10 +56,14 @@ class SendStage:
         """
         try:
             held = self._read(step.resources) if self._variables else []
-            tensors = [
-                _on_host(inputs[place]) if is_input else held[place]
-                for is_input, place in self._sources
-            ]
+            tensors = []
+            for is_input, place in self._sources:
+                value = inputs[place] if is_input else held[place]
+                if type(value) is ArrayImpl:
+                    value = np.asarray(value)
+                elif type(value) not in _OF_THE_HOST:
+                    value = _on_host(value)
+                tensors.append(value)
             if self._is_last:
                 step.exchange.send_last(tensors)
             else:
@@ -87,11 +94,12 @@ class SendStage:
         return found[2]
 
     def _read(self, resources: ResourceStore) -> list[Any]:
-        state = StoredState(resources)
-        values = [state.read_slot(slot) for slot in self._held(resources)]
-        for value, variable in zip(values, self._variables, strict=True):
+        values = []
+        for slot, variable in zip(self._held(resources), self._variables, strict=True):
+            value = StoredState.read_slot(slot)
             if value is None:
                 raise uninitialized(variable)
+            values.append(value)
         return values
 
 
@@ -138,7 +146,7 @@ def _variable(edge: Edge) -> Node | None:
 
 
 def _on_host(value: Any) -> Any:
-    if type(value) in (np.ndarray, Written) or value is DEAD:
+    if value is DEAD:
         return value
     return (
         jax.tree.map(np.asarray, value)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from millrace.core import errors
 from millrace.graph.graph import Graph
 from millrace.graph.operation import Operation
 from millrace.graph.tensor import Tensor
 from millrace.passes.partition import Part
-from millrace.platform.patience import Patience
+from millrace.platform import patience
 from millrace.rpc.channel import Channel
 from millrace.rpc.failed_node import explained
 from millrace.rpc.message import Message
@@ -36,8 +36,18 @@ class PreparedStep:
         self.has_begun = False
         #: Those that begin late, by the key of what they begin with.
         self.firsts = {r.part.first_key: r for r in remote if r.part.first_key is not None}
+        self.late = {r.address for r in self.firsts.values()}
         #: Those that are asked for variables, by the key of what they send then.
         self.reads = {key: r for r in remote for key in r.part.read_keys}
+        #: The tasks that take part besides this one, by address.
+        self.tasks = {r.address: r.part.task for r in remote}
+        #: Of those whose last message to this one is their answer: how many results come before
+        #: what it brings, and its key.
+        self.last = {
+            r.address: (len(r.part.results), r.part.last_key)
+            for r in remote
+            if r.part.last_key is not None
+        }
 
 
 class Gathering:
@@ -58,18 +68,27 @@ class Gathering:
         self.waiting = waiting
         self.answers: dict[str, Message] = {}
         self.error: errors.OpError | None = None
-        self.condition = threading.Condition()
+        self._lock = threading.RLock()
+        #: Made when a thread waits to be told, which reads no messages itself.
+        self._condition: threading.Condition | None = None
         #: The parts that begin with what is sent to them, if some do.
         self.late: LateParts | None = None
         #: To the tasks that were asked.
         self.channels: list[Channel] = []
         #: Reads what the tasks send, for the thread that waits for it; None when others do.
         self.listener: Listener | None = None
-        #: Of tasks whose last message to this one is their answer: how many results come before
-        #: what it brings, and its key.
-        self.last: dict[str, tuple[int, int]] = {}
+        #: As in `PreparedStep`.
+        self.last: Mapping[str, tuple[int, int]] = {}
         #: Called with the first error.
         self.on_error: Callable[[errors.OpError], None] = lambda error: None
+
+    @property
+    def condition(self) -> threading.Condition:
+        """Tells of answers and errors."""
+        with self._lock:
+            if self._condition is None:
+                self._condition = threading.Condition(self._lock)
+            return self._condition
 
     def explained(self, address: str, code: int, text: bytes) -> errors.OpError:
         """What a task says of its failure: with its name, and where the failed op was built."""
@@ -78,7 +97,7 @@ class Gathering:
 
     def answer(self, address: str, message: Message | None, error: errors.OpError | None) -> None:
         """A task has answered, or will not any more; only its first answer counts."""
-        with self.condition:
+        with self._lock:
             if self.waiting.pop(address, None) is None:
                 return
             if message is not None:
@@ -86,7 +105,8 @@ class Gathering:
             first = error is not None and self.error is None
             if first:
                 self.error = error
-            self.condition.notify_all()
+            if self._condition is not None:
+                self._condition.notify_all()
         if self.listener is not None:
             self.listener.wake()
         if first:
@@ -95,7 +115,7 @@ class Gathering:
 
     def fail(self, error: errors.OpError) -> bool:
         """Notes the cause of the failure; False when another was there before."""
-        with self.condition:
+        with self._lock:
             if self.error is not None:
                 return False
             self.error = error
@@ -111,10 +131,15 @@ class Gathering:
             self.listener.wake()
         self.on_error(error)
 
-    def wait(self, deadline: float | None, patience: Patience | None) -> bool:
-        """Waits for all answers or an error; False when the deadline has passed."""
-        while self.waiting and (self.error is None or patience is None):
-            timeout = patience.seconds_left() if patience is not None else 1.0
+    def wait(self, deadline: float | None, *, ends_with_error: bool) -> bool:
+        """Waits for all answers, or also for an error; False when the deadline has passed.
+
+        A wait for what is to come says so when it lasts, one for the end of what has failed not.
+        """
+        began = time.monotonic()
+        speaker: patience.Patience | None = None
+        while self.waiting and not (ends_with_error and self.error is not None):
+            timeout = patience.FIRST_SECONDS if speaker is None else speaker.seconds_left()
             if deadline is not None:
                 left = deadline - time.monotonic()
                 if left <= 0:
@@ -124,12 +149,14 @@ class Gathering:
             if share is not None:
                 share.pause()
             try:
-                self._wait(timeout, patience is not None)
+                self._wait(timeout, ends_with_error)
             finally:
                 if share is not None:
                     share.resume()
-            if patience is not None and self.waiting:
-                patience.tell(lambda: ", ".join(list(self.waiting.values())) + self.why())
+            if ends_with_error and self.waiting:
+                if speaker is None:
+                    speaker = patience.Patience("A step has waited", since=began)
+                speaker.tell(lambda: ", ".join(list(self.waiting.values())) + self.why())
         return True
 
     def why(self) -> str:

@@ -171,7 +171,8 @@ class MasterSession:
         feeds: Sequence[Tensor],
         partial: bool = False,
     ) -> PreparedStep:
-        self._check_open()
+        if self._closed:
+            raise self._closed_error()
         program = prune(fetches, targets, feeds)
         self._placer.place(program.nodes)
         if not has_control_flow(program):
@@ -301,9 +302,7 @@ class MasterSession:
                 gathering.fail(errors.CancelledError(None, None, "The step was interrupted."))
                 self._abandon(prepared, number, gathering)
                 raise
-            if gathering.error is None and not gathering.wait(
-                step.deadline, Patience("A step has waited")
-            ):
+            if gathering.waiting and not gathering.wait(step.deadline, ends_with_error=True):
                 names = ", ".join(gathering.waiting.values())
                 gathering.fail(
                     errors.DeadlineExceededError(None, None, f"Timed out waiting for {names}")
@@ -322,8 +321,8 @@ class MasterSession:
         self, prepared: PreparedStep, number: int, step: Step, values: Sequence[Any]
     ) -> Gathering:
         """Asks the other tasks to run their parts."""
-        waiting = {r.address: r.part.task for r in prepared.remote}
-        gathering = self._master.gather(number, waiting, self.graph)
+        gathering = self._master.gather(number, prepared.tasks.copy(), self.graph)
+        gathering.last = prepared.last
         step.why = gathering.why
 
         def on_error(error: errors.OpError) -> None:
@@ -331,9 +330,6 @@ class MasterSession:
             self._worker.mailbox.end(number, error)
 
         gathering.on_error = on_error
-        for remote in prepared.remote:
-            if remote.part.last_key is not None:
-                gathering.last[remote.address] = len(remote.part.results), remote.part.last_key
         trace = step.events is not None
 
         def fail(part: RemotePart, error: errors.OpError) -> None:
@@ -341,7 +337,12 @@ class MasterSession:
 
         if prepared.firsts:
             step.exchange.late = gathering.late = LateParts(
-                prepared.firsts, prepared.reads, (number, values, trace), self._worker.post, fail
+                prepared.firsts,
+                prepared.reads,
+                prepared.late.copy(),
+                (number, values, trace),
+                self._worker.post,
+                fail,
             )
         for remote in prepared.remote:
             try:
@@ -369,11 +370,12 @@ class MasterSession:
                     self._master.peers.post(remote.address, message)
                 except errors.OpError as failure:
                     gathering.answer(remote.address, None, failure)
-        gathering.wait(time.monotonic() + _FAREWELL_SECONDS, None)
+        gathering.wait(time.monotonic() + _FAREWELL_SECONDS, ends_with_error=False)
 
     def _begin(self, prepared: PreparedStep, number: int, step: Step) -> None:
         with self._lock:
-            self._check_open()
+            if self._closed:
+                raise self._closed_error()
             self._steps.add(number)
             self._worker.begin(prepared.graph, number, step, self._master.peers.me.address)
 
@@ -381,9 +383,8 @@ class MasterSession:
         self._steps.discard(number)
         self._worker.end(number)
 
-    def _check_open(self) -> None:
-        if self._closed:
-            raise errors.CancelledError(None, None, "Session has been closed.")
+    def _closed_error(self) -> errors.CancelledError:
+        return errors.CancelledError(None, None, "Session has been closed.")
 
     def _fill_partition_graphs(self, run_metadata: Any, prepared: PreparedStep) -> None:
         graph = prepared.graph
@@ -446,7 +447,7 @@ class MasterSession:
             answered.set()
         results = run.results(fetches)
         if execution.finished:
-            run.gathering.wait(time.monotonic() + _FAREWELL_SECONDS, None)
+            run.gathering.wait(time.monotonic() + _FAREWELL_SECONDS, ends_with_error=False)
             self._finish_partial(run)
         return [host_value(value) for value in results]
 

@@ -122,13 +122,20 @@ class Peers:
         Raises:
           UnavailableError: The task cannot be reached.
         """
-        self.channel(address).send(message)
+        found = self._channels.get(address)
+        if found is None or not found.is_open:
+            found = self._dialled(address)
+        found.send(message)
 
     def channel(self, address: str) -> Channel:
         """The channel to an address; dials if there is none."""
         found = self._channels.get(address)
-        if found is not None and found.is_open:
-            return found
+        if found is None or not found.is_open:
+            return self._dialled(address)
+        return found
+
+    def _dialled(self, address: str) -> Channel:
+        """A channel where none was; another thread may have dialled meanwhile."""
         with self._lock:
             if self._closed:
                 raise self._stopped_error()

@@ -46,10 +46,10 @@ class RemotePart:
         if found is None:
             return None
         channel, reader = found
-        if not channel.is_open or reader.is_over:
+        shown = reader.take() if channel.is_open else None
+        if shown is None and (not channel.is_open or reader.is_over):
             self.boards.pop(key, None)
-            return None
-        return reader.take()
+        return shown
 
     def run_message(
         self, number: int, values: Sequence[Any], trace: bool, first: Sequence[Any] | None = None
@@ -137,6 +137,7 @@ class LateParts:
         self,
         firsts: Mapping[int, RemotePart],
         reads: Mapping[int, RemotePart],
+        unbegun: set[str],
         step: tuple[int, Sequence[Any], bool],
         post: Post,
         fail: Callable[[RemotePart, errors.OpError], None],
@@ -146,6 +147,7 @@ class LateParts:
         Args:
           firsts: The parts, by the key of what they begin with.
           reads: The parts, by the key of what can be asked of them.
+          unbegun: The addresses of their tasks, to be changed.
           step: Its number, what the client feeds, whether it is traced.
           post: Sends messages.
           fail: Is told when a task cannot be reached.
@@ -155,7 +157,7 @@ class LateParts:
         self._number, self._values, self._trace = step
         self._post = post
         self._fail = fail
-        self.unbegun = {part.address for part in firsts.values()}
+        self.unbegun = unbegun
 
     def begins(self, key: int, tensors: list[Any]) -> bool:
         """Asks a part to run if it begins with these values; else says that it does not."""

@@ -132,6 +132,9 @@ class HookedSession(WrappedSession):
         """Wraps a `tf.Session`."""
         super().__init__(sess)
         self._hooks = list(hooks)
+        #: Those that have something to say before, and after, a step: many only begin and end.
+        self._before = [hook for hook in self._hooks if _has_own(hook, "before_run")]
+        self._after = [hook for hook in self._hooks if _has_own(hook, "after_run")]
         self._should_stop = False
 
     def _check_stop(self) -> bool:
@@ -148,7 +151,7 @@ class HookedSession(WrappedSession):
         session = self._sess
         if self._should_stop or session is None:
             raise RuntimeError("Run called even after should_stop requested.")
-        if not self._hooks:
+        if not self._before and not self._after:
             return session.run(fetches, feed_dict, options, run_metadata)
         context = SessionRunContext(SessionRunArgs(fetches, feed_dict), session)
         step_options = RunOptions()
@@ -168,7 +171,7 @@ class HookedSession(WrappedSession):
         else:
             found = wanted
             outputs = session.run(fetches, feeds, *how)
-        for hook in self._hooks:
+        for hook in self._after:
             try:
                 hook.after_run(context, SessionRunValues(found.get(hook), step_options, metadata))
             except Exception as error:
@@ -184,7 +187,7 @@ class HookedSession(WrappedSession):
         """Adds the hooks' fetches and options; the feeds of all, and whether any had options."""
         hook_feeds: dict[Any, Any] = {}
         has_options = False
-        for hook in self._hooks:
+        for hook in self._before:
             try:
                 request = hook.before_run(context)
             except Exception as error:
@@ -210,6 +213,12 @@ class HookedSession(WrappedSession):
             )
             hook_feeds.update(feed_dict)
         return hook_feeds, has_options
+
+
+def _has_own(hook: SessionRunHook, method: str) -> bool:
+    """Whether a hook does anything in a method."""
+    found = getattr(getattr(hook, method, None), "__func__", None)
+    return found is not getattr(SessionRunHook, method)
 
 
 def _blame(hook: SessionRunHook, method: str, error: Exception) -> None:

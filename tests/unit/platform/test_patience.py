@@ -55,3 +55,11 @@ def test_something_that_happens_starts_it_anew(caplog):
     clock.now += 4.9
     patience.tell(lambda: "nothing")
     assert not caplog.records
+
+
+def test_a_wait_may_have_begun_before_it_is_told_of(caplog):
+    clock = Clock()
+    patience = Patience("A step has waited", clock, since=93.0)
+    assert patience.seconds_left() == 0
+    patience.tell(lambda: "a value")
+    assert "A step has waited 7 s for a value" in caplog.text

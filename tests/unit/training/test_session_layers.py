@@ -136,6 +136,19 @@ def test_a_session_without_hooks_runs_what_it_is_asked_for_and_nothing_else():
     assert inner.asked == [("x", None, None, None), ("x", {"y": 1}, options, None)]
 
 
+def test_hooks_that_do_nothing_around_a_step_do_not_change_how_it_is_run():
+    class Watcher(tf.train.SessionRunHook):
+        def after_run(self, run_context, run_values):
+            seen.append(run_values.results)
+
+    seen = []
+    script = ScriptedSession("first", "second")
+    assert HookedSession(script, [tf.train.SessionRunHook()]).run("fetch", {"x": 1}) == "first"
+    assert HookedSession(script, [tf.train.SessionRunHook(), Watcher()]).run("fetch") == "second"
+    assert script.asked == [("fetch", {"x": 1}, None, None), ("fetch", None, None, None)]
+    assert seen == [None]
+
+
 @pytest.mark.parametrize("method", ["before_run", "after_run"])
 def test_an_error_of_a_hook_says_which_hook(method):
     class Broken(tf.train.SessionRunHook):
