@@ -13,15 +13,11 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from millrace.cli import security
+from millrace.cli import running_cluster
+from millrace.cli.running_cluster import NoCluster, ask, find
 from millrace.core import errors
-from millrace.rpc.service import Connection
 
 SUMMARY = "show the tasks of a running cluster: devices, variables, traffic"
-FAILED = 1
-USAGE_ERROR = 2
-NO_ADDRESS = "address of a task; one is grpc://host:port"
-_SECONDS = 3.0
 _BETWEEN_SECONDS = 0.5
 #: Where the variables of a program that names no container are.
 _USUAL_CONTAINERS = ("", "localhost")
@@ -29,26 +25,17 @@ _USUAL_CONTAINERS = ("", "localhost")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Which cluster."""
-    parser.add_argument("target", help="grpc://host:port of any of its tasks")
+    running_cluster.add_arguments(parser)
     parser.add_argument("--json", action="store_true", help="everything, as JSON")
-    security.add_arguments(parser, serves=False)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Asks every task of the cluster, twice: the second time tells how fast it is."""
-    address = arguments.target.removeprefix("grpc://")
-    if not is_address(address):
-        print(f"millrace status: {address} is no {NO_ADDRESS}", file=sys.stderr)
-        return USAGE_ERROR
     try:
-        security.set_environment(arguments)
-        first = ask(address)
-    except ValueError as error:
+        _, first = find(arguments)
+    except NoCluster as error:
         print(f"millrace status: {error}", file=sys.stderr)
-        return FAILED
-    except errors.OpError as error:
-        print(f"millrace status: {address} does not answer: {error.message}", file=sys.stderr)
-        return FAILED
+        return error.code
     places = {
         place: f"/job:{job}/task:{index}"
         for job, tasks in first["cluster"].items()
@@ -67,22 +54,6 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         _print_lines(found)
     return 0
-
-
-def is_address(text: str) -> bool:
-    """Whether it is ``host:port``."""
-    host, _, port = text.rpartition(":")
-    return bool(host) and port.isdigit()
-
-
-def ask(address: str) -> dict[str, Any]:
-    """A task's status."""
-    connection = Connection(address)
-    try:
-        status: dict[str, Any] = json.loads(connection.status(_SECONDS))
-        return status
-    finally:
-        connection.close()
 
 
 def _ask_all(places: dict[str, str]) -> list[dict[str, Any]]:
