@@ -31,7 +31,6 @@ from millrace.passes.program_def import to_graph_def
 from millrace.passes.prune import prune
 from millrace.platform import logging
 from millrace.platform.file_access import FileAccess
-from millrace.platform.patience import Patience
 from millrace.rpc import messages, turns
 from millrace.rpc.channel import start_thread
 from millrace.rpc.message import Kind, Message
