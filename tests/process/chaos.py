@@ -130,6 +130,7 @@ class Chaos:
 
     def __init__(self, folder: Path, seed: int, sync: bool) -> None:
         self._random = random.Random(seed)
+        self._sync = sync
         self._folder = folder
         self._held = HeldPorts(PS + WORKERS)
         ps, workers = self._held.addresses[:PS], self._held.addresses[PS:]
@@ -251,7 +252,9 @@ class Chaos:
 
     def _finish(self) -> dict:
         """Lets the training end; what the chief says of it."""
-        last = max(ENOUGH_STEPS, max(max(worker.steps()) for worker in self.workers) + 100)
+        # Far enough away that all hear of it in time, though others may keep us from the cores.
+        ahead = 100 if self._sync else 100 * WORKERS
+        last = max(ENOUGH_STEPS, max(max(worker.steps()) for worker in self.workers) + ahead)
         (self._folder / "last_step.new").write_text(str(last))
         os.rename(self._folder / "last_step.new", self._folder / "last_step")
         for worker in self.workers:

@@ -57,8 +57,9 @@ class Cluster:
         except subprocess.TimeoutExpired:
             code = None
         assert code == 0, f"{name} ended with {code}:\n{self.logs()}"
-        last = (self._folder / f"{name}.log").read_text().splitlines()[-1]
-        return json.loads(last)
+        said = (self._folder / f"{name}.log").read_text().splitlines()
+        # Its server may have a word to say of the others, which end at the same time.
+        return json.loads([line for line in said if line.startswith("{")][-1])
 
     def logs(self) -> str:
         return "\n".join(

@@ -53,7 +53,6 @@ class StopWhenTold(tf.train.SessionRunHook):
         self._last = None
 
     def after_create_session(self, session, coord):
-        self._runs = 0
         self._said_at = -WORD_SECONDS
         say("session")
 
@@ -61,12 +60,11 @@ class StopWhenTold(tf.train.SessionRunHook):
         return tf.train.SessionRunArgs(self._step)
 
     def after_run(self, run_context, run_values):
-        self._runs += 1
         now = time.monotonic()
         if now >= self._said_at + WORD_SECONDS:
             self._said_at = now
             say("step", run_values.results)
-        if self._last is None and self._runs % 10 == 0:
+        if self._last is None:
             told = options.folder / "last_step"
             self._last = int(told.read_text()) if told.exists() else None
         if self._last is not None and run_values.results >= self._last:
