@@ -53,45 +53,44 @@ class Queue(Guarded[QueueState]):
         self.kind = state.kind
         self.name = state.name
         self._numpy_types = [_numpy_type(dtype) for dtype in types]
+        self._sizes = None if shapes is None else [shape.as_list() for shape in shapes]
         self._pads = isinstance(state, protocol.PaddingFifoQueueState)
 
     def enqueue(self, ctx: Any, components: list[Any]) -> Any:
         """Adds one element; no outputs, or a Deferred of them."""
-        if self.shapes is not None:
-            for i, (value, shape) in enumerate(zip(components, self.shapes, strict=True)):
-                self._check_shape(i, value.shape, shape.as_list())
+        if self._sizes is not None:
+            for i, (value, sizes) in enumerate(zip(components, self._sizes, strict=True)):
+                self._check_shape(i, value.shape, sizes)
         element = tuple(value[()] if value.ndim == 0 else _own(value) for value in components)
         return self._submit(ctx, protocol.Enqueue([element]), "room in", _no_outputs)
 
     def enqueue_many(self, ctx: Any, components: list[Any]) -> Any:
         """Adds the rows of the components; no outputs, or a Deferred of them."""
-        if any(value.ndim == 0 for value in components):
-            position = next(i for i, value in enumerate(components) if value.ndim == 0)
-            raise ValueError(
-                f"Shape mismatch in tuple component {position}. Expected a row for each element, "
-                "got []"
-            )
-        count = components[0].shape[0]
+        columns: list[list[Any]] = []
         for i, value in enumerate(components):
-            if self.shapes is not None:
-                self._check_shape(i, value.shape, [count, *self.shapes[i].as_list()])
+            if value.ndim == 0:
+                raise ValueError(
+                    f"Shape mismatch in tuple component {i}. Expected a row for each element, "
+                    "got []"
+                )
+            count = components[0].shape[0]
+            if self._sizes is not None:
+                self._check_shape(i, value.shape, [count, *self._sizes[i]])
             elif value.shape[0] != count:
                 raise ValueError(
                     "All input tensors must have the same size in the 0th dimension. Component "
                     f"{i} has {value.shape[0]}, and should have {count}"
                 )
-        if not count:
+            columns.append(list(value) if value.ndim == 1 else [row.copy() for row in value])
+        if not columns[0]:
             return []
-        rows = (
-            list(value) if value.ndim == 1 else [row.copy() for row in value]
-            for value in components
-        )
-        elements = zip(*rows, strict=True)
+        elements = zip(*columns, strict=True)
         return self._submit(ctx, protocol.Enqueue(elements), "room in", _no_outputs)
 
     def _check_shape(self, i: int, found: tuple[int, ...], wanted: list[int | None]) -> None:
-        if len(found) == len(wanted) and all(
-            b is None or a == b for a, b in zip(found, wanted, strict=True)
+        if list(found) == wanted or (
+            len(found) == len(wanted)
+            and all(b is None or a == b for a, b in zip(found, wanted, strict=True))
         ):
             return
         raise ValueError(

@@ -241,6 +241,8 @@ class DenseAccumulatorState(AccumulatorState):
         if not self.takes_mean or self.count == 1:
             return total
         if self._is_own and total.dtype.kind == "f":
+            if self.count & (self.count - 1) == 0:  # The same numbers, and sooner.
+                return np.multiply(total, 1 / self.count, out=total)
             return np.true_divide(total, self.count, out=total)
         return _divided(total, self.count, total if self._is_own else None)
 

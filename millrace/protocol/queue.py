@@ -31,7 +31,10 @@ class Enqueue(Attempt):
     __slots__ = ("elements",)
 
     def __init__(self, elements: Iterable[Element]) -> None:
-        super().__init__()
+        self.done = False
+        self.waiter = None
+        self._value = None
+        self.error = None
         #: Those that are not in the queue yet.
         self.elements = deque(elements)
 
@@ -102,6 +105,17 @@ class QueueState(ABC):
         """How many elements may be taken now."""
         return len(self)
 
+    def _put_some(self, elements: deque[Element]) -> bool:
+        """Adds as many of the elements as there is room for, and removes them; whether any."""
+        room = min(self.capacity - len(self), len(elements))
+        for _ in range(room):
+            self._put(elements.popleft())
+        return room > 0
+
+    def _take_some(self, count: int) -> list[Element]:
+        """Removes up to `count` of the elements that may be taken now."""
+        return [self._take() for _ in range(min(count, self._available()))]
+
     # -- Events: each returns the attempts that it has settled -----------------------------
 
     def submit(self, attempt: Enqueue | Dequeue | Close) -> list[Attempt]:
@@ -133,7 +147,7 @@ class QueueState(ABC):
         """
         if self._dequeues:  # They have taken what there is.
             return [], []
-        taken = [self._take() for _ in range(min(count, self._available()))]
+        taken = self._take_some(count)
         return taken, self._advance_all()
 
     def close_and_cancel(self) -> list[Attempt]:
@@ -196,10 +210,7 @@ class QueueState(ABC):
         if self.is_closed:
             attempt.fail(errors.CancelledError(None, None, f"{self.kind} '{self.name}' is closed."))
             return True
-        moved = False
-        while attempt.elements and len(self) < self.capacity:
-            self._put(attempt.elements.popleft())
-            moved = True
+        moved = self._put_some(attempt.elements)
         if not attempt.elements:
             attempt.succeed()
             return True
@@ -221,15 +232,13 @@ class QueueState(ABC):
                 )
                 return True
             attempt.missing = len(self)
-        moved = False
-        while attempt.missing and self._available() > 0:
-            attempt.taken.append(self._take())
-            attempt.missing -= 1
-            moved = True
+        taken = self._take_some(attempt.missing)
+        attempt.taken += taken
+        attempt.missing -= len(taken)
         if not attempt.missing:
             attempt.succeed(attempt.taken)
             return True
-        return moved
+        return bool(taken)
 
     def _give_up(self, attempt: Dequeue) -> None:
         self._put_back(attempt.taken)
@@ -249,14 +258,29 @@ class FifoQueueState(QueueState):
     def __len__(self) -> int:
         return len(self._elements)
 
-    def _available(self) -> int:
-        return len(self._elements)
-
     def _put(self, element: Element) -> None:
         self._elements.append(element)
 
+    def _put_some(self, elements: deque[Element]) -> bool:
+        held = self._elements
+        if len(held) + len(elements) > self.capacity:
+            return super()._put_some(elements)
+        if not elements:
+            return False
+        held += elements
+        elements.clear()
+        return True
+
     def _take(self) -> Element:
         return self._elements.popleft()
+
+    def _take_some(self, count: int) -> list[Element]:
+        held = self._elements
+        if count >= len(held):
+            taken = list(held)
+            held.clear()
+            return taken
+        return [held.popleft()] if count == 1 else super()._take_some(count)
 
     def _put_back(self, elements: list[Element]) -> None:
         self._elements.extendleft(reversed(elements))

@@ -31,6 +31,10 @@ _KEY = struct.Struct("<qI")
 _TENSOR = struct.Struct("<BBB")
 #: The segment of shared memory that holds the block: its number and its file's.
 _PLACE = struct.Struct("<II")
+#: The types of what a message holds and is sent as it is.
+_SENT_AS_THEY_ARE = frozenset((np.ndarray, Written, type(DEAD)))
+#: So few bytes are copied sooner than they are written from several places.
+_SMALL_BYTES = 4096
 #: A header that claims to be longer than this is not one.
 _MAX_HEADER = 64 << 20
 
@@ -100,7 +104,7 @@ Place = Callable[[list[Any], Sequence[int], int], tuple[int, int] | None]
 
 
 def encode(message: Message, place: Place | None = None) -> list[Any]:
-    """The buffers of a message, in order; arrays are not copied.
+    """The buffers of a message, in order; only what is small is copied.
 
     Args:
       message: The message.
@@ -114,15 +118,18 @@ def encode(message: Message, place: Place | None = None) -> list[Any]:
     if not message.tensors:
         header = _KEY.pack(message.key, len(text)) + text
         return [_PREFIX.pack(_MAGIC, message.kind, False, 0, len(header), 0, message.step) + header]
-    tensors = [
-        value if type(value) in (np.ndarray, Written) or value is DEAD else np.asarray(value)
-        for value in message.tensors
-    ]
+    tensors = message.tensors
+    if not _SENT_AS_THEY_ARE.issuperset(map(type, tensors)):
+        tensors = [
+            value if type(value) in _SENT_AS_THEY_ARE else np.asarray(value) for value in tensors
+        ]
     description, arrays, starts, size = _lay_out(tensors)
     if size > max_block_bytes():
         raise limits.MESSAGE_BYTES.error(size, "Bytes of a message to another task")
     header = _KEY.pack(message.key, len(text)) + text + description
-    placed = place(arrays, starts, size) if place is not None and size else None
+    placed = None
+    if place is not None and size > _SMALL_BYTES:
+        placed = place(arrays, starts, size)
     if placed is not None:
         header += _PLACE.pack(*placed)
     prefix = _PREFIX.pack(
@@ -130,8 +137,9 @@ def encode(message: Message, place: Place | None = None) -> list[Any]:
     )
     if placed is not None:
         return [prefix + header]
-    arrays = [np.asarray(a) if type(a) is Written else a for a in arrays]
-    return [prefix + header, *_buffers(arrays, starts)]
+    if size <= _SMALL_BYTES:
+        return [b"".join((prefix, header, *_pieces(arrays, starts)))]
+    return [prefix + header, *_pieces(arrays, starts)]
 
 
 class _Layout(NamedTuple):
@@ -199,11 +207,13 @@ def layout_of(tensors: list[Any]) -> tuple[list[int], int]:
     return starts, size
 
 
-def _buffers(arrays: list[Any], starts: Sequence[int]) -> list[Any]:
+def _pieces(arrays: list[Any], starts: Sequence[int]) -> list[Any]:
     """The bytes of a block: arrays and the gaps between them."""
     block: list[Any] = []
     at = 0
     for array, start in zip(arrays, starts, strict=True):
+        if type(array) is Written:
+            array = np.asarray(array)
         if not array.nbytes:
             continue
         if start > at:
@@ -301,7 +311,7 @@ def decode(prefix: Prefix, header: Any, block: Any) -> Message:
       ValueError: The parts contradict each other.
     """
     try:
-        return _decode(prefix, bytes(header), block)
+        return _decode(prefix, header if type(header) is bytes else bytes(header), block)
     except (struct.error, TypeError, KeyError, OverflowError) as error:
         raise ValueError(f"A message's header cannot be read: {error}") from error
 

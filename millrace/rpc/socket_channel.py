@@ -61,7 +61,7 @@ class SocketChannel(Channel):
         self._lock = threading.Lock()
         self._has_room = threading.Condition(self._lock)
         #: Buffers that did not fit into the socket's; the writer thread empties it.
-        self._outbox: collections.deque[memoryview] = collections.deque()
+        self._outbox: collections.deque[Any] = collections.deque()
         self._writer: threading.Thread | None = None
 
     def start(self) -> None:
@@ -72,8 +72,8 @@ class SocketChannel(Channel):
 
     def _send(self, message: Message) -> None:
         place = None if self._outgoing is None else self._place
-        buffers = [memoryview(part) for part in encode(message, place)]
-        self.traffic.bytes_sent += sum([len(part) for part in buffers])
+        buffers = encode(message, place)
+        self.traffic.bytes_sent += sum(map(len, buffers))
         with self._lock:
             if self._outbox:
                 self._outbox.extend(buffers)
@@ -100,7 +100,7 @@ class SocketChannel(Channel):
             self.traffic.bytes_sent += size
         return placed
 
-    def _write_some(self, buffers: list[memoryview]) -> list[memoryview]:
+    def _write_some(self, buffers: list[Any]) -> list[Any]:
         """Writes what fits without waiting; returns the rest."""
         first = 0
         while first < len(buffers):
@@ -112,7 +112,7 @@ class SocketChannel(Channel):
             for buffer in part:
                 if sent < len(buffer):
                     rest = buffers[first:]
-                    rest[0] = buffer[sent:]
+                    rest[0] = memoryview(buffer)[sent:]
                     buffers, first = rest, 0
                     break
                 sent -= len(buffer)

@@ -24,6 +24,8 @@ from millrace.protocol.attempt import Attempt
 from millrace.runtime.deferred import Deferred
 from millrace.runtime.kernel_call import StoredState, VariableRef, call_plainly, op_error
 
+_ARRAY = {np.ndarray}
+
 
 class Handles:
     """What nodes name that were absorbed: found again only when containers were cleared."""
@@ -72,7 +74,9 @@ class _Stage:
         self.nodes: list[Node] = [node]
         self.members = node.members
         variables = dict.fromkeys(edge for edge in node.inputs if is_variable_edge(edge))
-        self._variables = [variable_of(edge) for edge in variables]
+        named = (variable_of(edge) for edge in variables)
+        self._variables = [variable for variable in named if variable is not None]
+        assert len(self._variables) == len(variables)
         self.inputs = [edge for edge in dict.fromkeys(node.inputs) if edge not in variables]
         #: In the order of `values`.
         self._sources = [*self.inputs, *variables]
@@ -88,10 +92,10 @@ class _Stage:
 
     def values(self, inputs: list[Any], step: Any) -> list[Any]:
         """The inputs as NumPy arrays, and the variables as they are now."""
-        values = [v if type(v) is np.ndarray else on_host(v) for v in inputs]
-        for variable in self._variables:
-            assert variable is not None
-            values.append(StoredState(step.resources).read(variable))
+        values = list(map(on_host, inputs)) if set(map(type, inputs)) - _ARRAY else inputs
+        if self._variables:
+            stored = StoredState(step.resources)
+            values = [*values, *map(stored.read, self._variables)]
         return values
 
     def accumulators(self, step: Any) -> list[Accumulator]:
@@ -208,11 +212,11 @@ class TakeGradientsStage(_Stage):
             take.waiter = gathering
             with accumulator.lock:
                 settled += accumulator.state.submit(take)
+        deferred = gathering.deferred
         if settled:
             shared_state.tell_all(settled)
-        deferred = gathering.deferred
-        if deferred.done:
-            return deferred.result()
+            if deferred.done:
+                return deferred.result()
         gathering.listen(step.cancellation)
         return deferred
 

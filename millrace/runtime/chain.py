@@ -55,7 +55,7 @@ class Chain:
         try:
             while self._at < len(stages):
                 stage, taken, given, flattens = stages[self._at]
-                inputs = [values[slot] for slot in taken]
+                inputs = list(map(values.__getitem__, taken))
                 if step.events is None:
                     outputs = stage.run(inputs, step)
                 else:

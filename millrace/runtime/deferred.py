@@ -30,17 +30,21 @@ class Deferred:
 
     def set_result(self, value: Any) -> bool:
         """Gives the value. False when a value or an error was there before."""
-        return self._set((value, None))
-
-    def set_error(self, error: BaseException) -> bool:
-        """Gives an error. False when a value or an error was there before."""
-        return self._set((None, error))
-
-    def _set(self, outcome: tuple[Any, BaseException | None]) -> bool:
         with self._lock:
             if self._outcome is not None:
                 return False
-            self._outcome = outcome
+            self._outcome = value, None
+            callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback(self)
+        return True
+
+    def set_error(self, error: BaseException) -> bool:
+        """Gives an error. False when a value or an error was there before."""
+        with self._lock:
+            if self._outcome is not None:
+                return False
+            self._outcome = None, error
             callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
             callback(self)

@@ -27,6 +27,7 @@ from millrace.runtime.transfer_stage import SendStage
 _ASKED = 2
 #: So many showings, and some for each reader, are not read before it is thought that none will be.
 _UNREAD = 4
+_VALUE = operator.attrgetter("value")
 
 
 class _Shown:
@@ -68,7 +69,7 @@ class _Shown:
 
     def refresh(self) -> None:
         """Shows the newest values, if they have changed and somebody reads them."""
-        values = [slot.value for slot in self._slots]
+        values = list(map(_VALUE, self._slots))
         if len(values) == len(self._newest) and all(map(operator.is_, values, self._newest)):
             return
         self._newest = []

@@ -391,7 +391,8 @@ class Server:
                 return
             try:
                 last = [] if step is None else step.exchange.last
-                answer = Message(Kind.DONE, message.step, tensors=[*_fetched(results), *last])
+                fetched = map(host_value, results)
+                answer = Message(Kind.DONE, message.step, tensors=[*fetched, *last])
                 if request.trace and step is not None:
                     metadata = RunMetadata()
                     fill_metadata(metadata, step)
@@ -456,10 +457,6 @@ def _answer(channel: Channel, answer: Message) -> None:
         failure = as_op_error(error)
         with contextlib.suppress(errors.UnavailableError):
             channel.send(_end_of(answer.step, failure))
-
-
-def _fetched(results: list[Any]) -> list[Any]:
-    return [host_value(value) for value in results]
 
 
 def find_running(target: str) -> Server | None:

@@ -155,7 +155,7 @@ class StandingSteps:
                     "Only a part that is fed nothing and exchanges nothing can be repeated.",
                 )
             step = Step(graph.session.state, executor.run_values)
-            worker.begin(graph, number, step, channel.address)
+            running = worker.begin(graph, number, step, channel.address)
         except errors.OpError as error:
             self._answer(channel, number, error)
             return
@@ -165,7 +165,7 @@ class StandingSteps:
             self._answer(channel, number, error)
 
         repetition = self._standing[number] = _Repetition(worker, graph, number, step, over)
-        worker.describe_wait(number, repetition.waits_for)
+        running.waits_for = repetition.waits_for
         repetition.start()
 
     def rest(self, message: Message) -> None:

@@ -10,6 +10,7 @@ It knows no transport and no service: it posts messages and is told what arrived
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 from collections import OrderedDict
@@ -53,14 +54,19 @@ OnDone = Callable[[Step | None, list[Any], errors.OpError | None], None]
 Fetch = Callable[[str, int, str, Cancellation], Deferred]
 
 
-class _Running:
+class RunningPart:
+    """A part of a step that is known here.
+
+    Attributes:
+      waits_for: Says what it waits for, if it was asked for by another task.
+    """
+
     __slots__ = ("graph", "master", "step", "waits_for")
 
     def __init__(self, graph: RegisteredGraph, step: Step, master: str) -> None:
         self.graph = graph
         self.step = step
         self.master = master
-        #: Says what the part waits for, if it was asked for by another task.
         self.waits_for: Callable[[], str] = str
 
 
@@ -86,7 +92,7 @@ class Worker:
         self.boards = Boards()
         # A session may be collected as garbage, and be closed then, while its thread is in here.
         self._lock = threading.RLock()
-        self._running: dict[int, _Running] = {}
+        self._running: dict[int, RunningPart] = {}
         #: When each other task's master has last begun or ended something here: what it does
         #: between reading variables and sending gradients is a step, of which nothing runs here.
         self._heard_of: dict[str, float] = {}
@@ -104,37 +110,31 @@ class Worker:
         self.steps = 0
         self.xla_calls = 0
 
-    def begin(self, graph: RegisteredGraph, number: int, step: Step, master: str) -> Step:
+    def begin(self, graph: RegisteredGraph, number: int, step: Step, master: str) -> RunningPart:
         """Makes a step known, so that values find it and cancellation ends it.
 
         Raises:
           OpError: The step has failed elsewhere already.
         """
-        ended = self.mailbox.error_of(number)
-        if ended is not None:
-            raise ended
         step.exchange = Exchange(self, graph, number, step.cancellation)
-        # When one op of the part fails, nobody sends what the others wait for.
-        step.cancellation.register(lambda: self.mailbox.end(number, step.cancellation.error))
+        running = RunningPart(graph, step, master)
         with self._lock:
-            self.sessions.check_serves()
-            self._running[number] = _Running(graph, step, master)
+            if self.sessions.stopped:
+                raise self.sessions.stopped_error()
+            self._running[number] = running
         # Whoever cancelled it before it could be found has told the mailbox.
         ended = self.mailbox.error_of(number)
         if ended is not None:
-            step.cancellation.cancel(ended)
-        return step
+            self._running.pop(number, None)
+            raise ended
+        # When one op of the part fails, nobody sends what the others wait for.
+        step.cancellation.register(lambda: self.mailbox.end(number, step.cancellation.error))
+        return running
 
     def waits(self, number: int) -> str:
         """What the part of a step waits for here, in words; empty if there is none."""
         running = self._running.get(number)
         return "" if running is None else running.waits_for()
-
-    def describe_wait(self, number: int, waits_for: Callable[[], str]) -> None:
-        """Lets a part say what it waits for."""
-        running = self._running.get(number)
-        if running is not None:
-            running.waits_for = waits_for
 
     def is_running(self, number: int) -> bool:
         """Whether a part of a step runs here."""
@@ -212,7 +212,7 @@ class Worker:
                     lambda: self._run_at_once(graph, number, step, request, on_done)
                 )
                 return
-            self.begin(graph, number, step, master)
+            running = self.begin(graph, number, step, master)
             step.exchange.given = first
         except errors.OpError as error:
             on_done(None, [], error)
@@ -234,7 +234,7 @@ class Worker:
             on_done(step, results, self.end_part(number, found))
 
         if quick:
-            self.describe_wait(number, execution.waits_for)
+            running.waits_for = execution.waits_for
             self._relay.deliver(lambda: execution.drive(graph.session.resume, finished))
             return
 
@@ -242,10 +242,10 @@ class Worker:
             if step.cancellation.error is not None:  # just before its turn came
                 finished(step.cancellation.error)
                 return
-            self.describe_wait(number, execution.waits_for)
+            running.waits_for = execution.waits_for
             execution.drive(graph.session.elsewhere, finished)
 
-        self.describe_wait(number, lambda: _turn_of(graph.session.client))
+        running.waits_for = functools.partial(_turn_of, graph.session.client)
         client = graph.session.client
         if not self.allotments.run(client, start):
             return

@@ -213,9 +213,7 @@ def test_messages_that_are_alike_are_read_alike():
     tensors = [np.arange(6.0).reshape(2, 3), DEAD, np.zeros([0, 4]), np.int32(7), np.ones(3, "?")]
     for turn in range(3):
         message = Message(Kind.TENSORS, turn, 5, tensors=[*tensors[:3], np.int32(turn), tensors[4]])
-        head, *block = encode(message)
-        prefix = Prefix(head[:PREFIX_BYTES])
-        found = decode(prefix, head[PREFIX_BYTES:], bytearray(b"".join(block)))
+        found = from_bytes(to_bytes(message))
         np.testing.assert_array_equal(found.tensors[0], tensors[0])
         assert found.tensors[1] is DEAD
         assert found.tensors[2].shape == (0, 4)
@@ -224,15 +222,26 @@ def test_messages_that_are_alike_are_read_alike():
 
 
 def test_a_shorter_block_is_refused_also_when_such_a_message_is_known():
-    head, *block = encode(Message(Kind.TENSORS, 1, tensors=[np.arange(100.0)]))
-    whole = bytearray(b"".join(block))
-    prefix = Prefix(head[:PREFIX_BYTES])
-    decode(prefix, head[PREFIX_BYTES:], whole)
-    prefix.block_bytes = 8
+    data = to_bytes(Message(Kind.TENSORS, 1, tensors=[np.arange(100.0)]))
+    from_bytes(data)
+    prefix = Prefix(data[:PREFIX_BYTES])
+    header = data[PREFIX_BYTES : PREFIX_BYTES + prefix.header_bytes]
     for claimed in (8, 800):
         prefix.block_bytes = claimed
         with pytest.raises(ValueError, match="need more|cannot be read|too small"):
-            decode(prefix, head[PREFIX_BYTES:], whole[:8])
+            decode(prefix, header, aligned_buffer(8))
+
+
+def test_a_message_is_the_same_whether_its_tensors_are_copied_or_written_where_they_are():
+    for size in (1, 500, 5_000):
+        tensors = [np.arange(size, dtype=np.float64), np.int64(size), np.ones([0, 2])]
+        message = Message(Kind.DONE, 3, 4, b"words", tensors)
+        parts = encode(message)
+        assert (len(parts) == 1) == (size < 512)
+        found = from_bytes(to_bytes(message))
+        assert found.text == b"words"
+        for sent, received in zip(tensors, found.tensors, strict=True):
+            np.testing.assert_array_equal(received, sent)
 
 
 def test_an_array_that_is_still_to_be_written_arrives_written():

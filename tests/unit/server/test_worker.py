@@ -121,11 +121,17 @@ def test_a_step_that_is_cancelled_before_it_begins_does_not_run(worker):
 def test_a_step_that_is_cancelled_while_it_begins_is_not_missed(worker):
     graph = register(worker, session(worker), [tf.constant(1.0) + 1.0])
     step = Step(graph.session.state, executor.run_values)
-    answers = iter([None, errors.AbortedError(None, None, "in between")])
-    worker.mailbox.error_of = lambda number: next(answers)
-    worker.begin(graph, 5, step, "m:1")
-    assert isinstance(step.cancellation.error, errors.AbortedError)
-    worker.end(5)
+    asked = worker.mailbox.error_of
+
+    def cancelled_meanwhile(number):
+        assert worker.is_running(number)
+        worker.mailbox.end(number, errors.AbortedError(None, None, "in between"))
+        return asked(number)
+
+    worker.mailbox.error_of = cancelled_meanwhile
+    with pytest.raises(errors.AbortedError, match="in between"):
+        worker.begin(graph, 5, step, "m:1")
+    assert not worker.is_running(5)
 
 
 def send_value(worker, master, number=5):
