@@ -17,19 +17,23 @@ Message = TypeVar("Message")
 
 
 class Doubt(Generic[Channel, Message]):
-    """The channels of one task that are not believed."""
+    """The channels of one task that are not believed.
+
+    Attributes:
+      doubted: Those channels, with the number of the question, and what came since, in order, with
+        the step it is about.
+    """
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
-        #: The number of the question, and what came since, in order, with the step it is about.
-        self._kept: dict[Channel, tuple[int, list[tuple[int, Message]]]] = {}
+        self.doubted: dict[Channel, tuple[int, list[tuple[int, Message]]]] = {}
 
     def begin(self, channels: Iterable[Channel]) -> int:
         """The task was stopped; the number of the question to ask on each of these channels."""
         number = next(self._numbers)
         for channel in channels:
-            _, kept = self._kept.get(channel, (0, []))
-            self._kept[channel] = (number, kept)
+            _, kept = self.doubted.get(channel, (0, []))
+            self.doubted[channel] = (number, kept)
         return number
 
     def keeps(self, channel: Channel, message: Message, step: int, cancels: bool) -> bool:
@@ -41,9 +45,9 @@ class Doubt(Generic[Channel, Message]):
           step: The step that it is about.
           cancels: Whether it ends that step: then what came before it is not wanted any more.
         """
-        if channel not in self._kept:
+        if channel not in self.doubted:
             return False
-        kept = self._kept[channel][1]
+        kept = self.doubted[channel][1]
         if cancels:
             kept[:] = [each for each in kept if each[0] != step]
         kept.append((step, message))
@@ -51,16 +55,12 @@ class Doubt(Generic[Channel, Message]):
 
     def answered(self, channel: Channel, number: int) -> list[Message]:
         """The other side has answered a question; what is to be believed now, in order."""
-        found = self._kept.get(channel)
+        found = self.doubted.get(channel)
         if found is None or found[0] != number:
             return []
-        del self._kept[channel]
+        del self.doubted[channel]
         return [message for _, message in found[1]]
 
     def closed(self, channel: Channel) -> None:
         """The channel is gone, and what came over it counts no more."""
-        self._kept.pop(channel, None)
-
-    def __bool__(self) -> bool:
-        """Whether any channel is doubted."""
-        return bool(self._kept)
+        self.doubted.pop(channel, None)

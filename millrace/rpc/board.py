@@ -243,27 +243,28 @@ class BoardReader:
                 self._control[cell] = (shown & 0xFF) + 1
             if self._words[_SHOWN] == shown:
                 self._control[_WAS_READ] = 1
-                return self._look(shown, cell)
+                page = self._pages.get(shown & 0xFF) or self._open(shown & 0xFF)
+                if page is None:
+                    self.leave(cell)
+                    return None
+                block = self._type.from_buffer(page)
+                block.reader, block.cell = self, cell
+                return [np.ndarray(shape, kind, block, at) for shape, kind, at in self._arrays]
             self.leave(cell)
         return None
 
-    def _look(self, shown: int, cell: int) -> list[Any] | None:
-        page = shown & 0xFF
-        memory = self._pages.get(page)
-        if memory is None:
-            try:
-                memory = shared_memory.open_file(self._process, self._words[_FIRST_FILE + page])
-                if len(memory) < self._size:
-                    raise ValueError(f"A page of {len(memory)} bytes is too small.")
-            except (OSError, ValueError):
-                memory = None
-            if memory is None or self._words[_SHOWN] == _OVER:
-                self.leave(cell)
-                return None
-            self._pages[page] = memory
-        block = self._type.from_buffer(memory)
-        block.reader, block.cell = self, cell
-        return [np.ndarray(shape, dtype, block, start) for shape, dtype, start in self._arrays]
+    def _open(self, number: int) -> Any:
+        """The memory of a page that was not used before; None if it cannot be used."""
+        try:
+            page = shared_memory.open_file(self._process, self._words[_FIRST_FILE + number])
+            if len(page) < self._size:
+                raise ValueError(f"A page of {len(page)} bytes is too small.")
+        except (OSError, ValueError):
+            return None
+        if self._words[_SHOWN] == _OVER:
+            return None
+        self._pages[number] = page
+        return page
 
     def leave(self, cell: int) -> None:
         """Ends the use of a page; called where the last array goes, in any thread."""

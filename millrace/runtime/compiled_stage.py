@@ -316,8 +316,8 @@ class CompiledStage:
             if views_only:
                 kept = self._views(slots.kept)
             else:
-                kept = [slot.value for slot in slots.kept]
-            donated = [slot.value for slot in slots.donated]
+                kept = [slot.value for slot in slots.kept] if slots.kept else []
+            donated = [slot.value for slot in slots.donated] if slots.donated else []
             for value in kept:
                 if value is None:
                     raise self._uninitialized(slots)

@@ -50,7 +50,7 @@ def run_values(plan: Plan, step: Step, feeds: Sequence[Any]) -> list[Any]:
         Execution(plan, step, values).wait()
     else:
         _sweep_and_wait(plan, step, values)
-    return [values[slot] for slot in plan.result_slots]
+    return list(plan.take_results(values))
 
 
 def run_without_waiting(plan: Plan, step: Step, feeds: Sequence[Any]) -> list[Any]:
@@ -66,13 +66,13 @@ def run_without_waiting(plan: Plan, step: Step, feeds: Sequence[Any]) -> list[An
         _sweep(plan, step, values)
     finally:
         file_access.confine(before)
-    return [values[slot] for slot in plan.result_slots]
+    return list(plan.take_results(values))
 
 
 def _sweep(plan: Plan, step: Step, values: list[Any]) -> None:
     is_traced = step.events is not None
-    for stage, taken, given, flattens in plan.in_order:
-        inputs = [values[slot] for slot in taken]
+    for take, (stage, _, given, flattens) in zip(plan.take_inputs, plan.in_order, strict=True):
+        inputs = list(take(values))
         outputs = traced_run(stage, inputs, step) if is_traced else stage.run(inputs, step)
         if flattens:
             outputs = flatten_outputs(stage.node, outputs)
@@ -122,8 +122,8 @@ def _sweep_what_can_run(
         if left and not left.isdisjoint(plan.sources[i]):
             left.add(i)
             continue
-        stage, taken, given, flattens = plan.in_order[i]
-        inputs = [values[slot] for slot in taken]
+        stage, _, given, flattens = plan.in_order[i]
+        inputs = list(plan.take_inputs[i](values))
         outputs = traced_run(stage, inputs, step) if is_traced else stage.run(inputs, step)
         if type(outputs) is Deferred:
             waiting[i] = outputs
@@ -248,7 +248,7 @@ class Execution:
             i = ready.popleft()
             plan = self.plan
             stage, values = plan.stages[i], self.values
-            inputs = [values[slot] for slot in plan.stage_inputs[i]]
+            inputs = list(plan.take_inputs[i](values))
             if plan.may_die and self._is_dead(i, inputs):
                 self._dead.add(i)
                 self._store(i, [DEAD] * len(plan.stage_outputs[i]))

@@ -17,6 +17,7 @@ import numpy as np
 from millrace.core import errors
 from millrace.core.convert import is_filled
 from millrace.core.dead import DEAD
+from millrace.core.places import taker
 from millrace.ops.random import SHARES_PROGRAMS
 from millrace.ops.tensor_array_value import TensorArrayValue
 from millrace.ops.xla import jax
@@ -378,7 +379,14 @@ class Plan:
         self.stage_inputs = [[self._slot(e) for e in stage.inputs] for stage in self.stages]
         self.stage_outputs = [[self._slot(e) for e in stage.outputs] for stage in self.stages]
         self.result_slots = [self._slot(edge) for edge in program.results]
-        self.slot_count = len(self._slots)
+        #: Of all values of a step: what the stages take, each in turn, and the results.
+        self.take_inputs = [taker(slots) for slots in self.stage_inputs]
+        self.take_results = taker(self.result_slots)
+        before = [None] * len(self._slots)
+        for slot, value in self.constants:
+            before[slot] = value
+        #: Makes the values of a step, with the constants in place.
+        self.new_values: Callable[[], list[Any]] = before.copy
         self.blocks = late_arguments or any(not s.compiled and s.blocking for s in grouped)
         #: Whether it never holds a thread for long: no files, no user's Python, no wait that a
         #: branch or loop makes by itself.
@@ -492,13 +500,6 @@ class Plan:
         for stage in self.stages:
             if isinstance(stage, CompiledStage):
                 stage.compile_ahead(given)
-
-    def new_values(self) -> list[Any]:
-        """A step's value slots, with the constants in place."""
-        values = [None] * self.slot_count
-        for slot, value in self.constants:
-            values[slot] = value
-        return values
 
 
 def takes_dead_values(stage: Any) -> bool:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from millrace.core import errors
+from millrace.core.places import taker
 from millrace.graph.graph import Graph
 from millrace.graph.operation import Operation
 from millrace.graph.tensor import Tensor
@@ -32,6 +33,8 @@ class PreparedStep:
         self.graph = graph
         self.remote = remote
         self.fetches = fetches
+        #: Of what is fed: what this task's part takes.
+        self.take_feeds = taker(local.arguments)
         #: Whether it ran before, or was about to.
         self.has_begun = False
         #: Those that begin late, by the key of what they begin with.

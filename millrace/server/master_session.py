@@ -241,7 +241,7 @@ class MasterSession:
             prepared.has_begun = True
             if prepared.remote:
                 # Not when it has asked for variables: they would be old when the compiler is done.
-                prepared.graph.plan.compile_for([values[i] for i in prepared.local.arguments])
+                prepared.graph.plan.compile_for(prepared.take_feeds(values))
         number = self._master.new_number()
         step = Step(
             self._state.state,
@@ -253,7 +253,7 @@ class MasterSession:
         self._begin(prepared, number, step)
         on_abandoned(lambda: self._cancel(number, "The client of the step is gone."))
         try:
-            feeds = [values[i] for i in local.arguments]
+            feeds = prepared.take_feeds(values)
             if not prepared.remote:
                 try:
                     results = executor.run(plan, step, feeds)

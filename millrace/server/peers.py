@@ -308,7 +308,7 @@ class Peers:
         if message.kind is Kind.PING:
             with contextlib.suppress(errors.UnavailableError):  # Who asked is gone meanwhile.
                 channel.send(Message(Kind.PONG, message.step, message.key))
-        elif self._doubt:
+        elif self._doubt.doubted:
             self._believe(channel, message)
         else:
             self._tell(channel, message)

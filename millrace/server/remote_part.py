@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from millrace.core import errors
+from millrace.core.places import taker
 from millrace.passes.partition import Part
 from millrace.platform import logging
 from millrace.rpc.board import BoardReader, Place
@@ -31,10 +32,11 @@ Post = Callable[[str, Message], None]
 class RemotePart:
     """A part of a step that another task runs."""
 
-    __slots__ = ("address", "boards", "graph", "part")
+    __slots__ = ("_take_feeds", "address", "boards", "graph", "part")
 
     def __init__(self, part: Part, address: str, graph: int) -> None:
         self.part = part
+        self._take_feeds = taker(part.arguments)
         self.address = address
         self.graph = graph
         #: Where its variables are shown, by the key of what can be asked of it.
@@ -62,7 +64,7 @@ class RemotePart:
           trace: Whether to note when each stage runs.
           first: What a part begins with that begins late.
         """
-        tensors = [values[i] for i in self.part.arguments]
+        tensors = list(self._take_feeds(values))
         bits = _TRACE if trace else 0
         if first is None:
             text = bytes((bits,))

@@ -5,18 +5,18 @@ from millrace.protocol.doubt import Doubt
 
 def test_nothing_is_kept_back_while_nothing_is_doubted():
     doubt = Doubt()
-    assert not doubt and not doubt.keeps("a", "hello", 1, False)
+    assert not doubt.doubted and not doubt.keeps("a", "hello", 1, False)
 
 
 def test_what_came_is_believed_in_order_once_the_question_is_answered():
     doubt = Doubt()
     number = doubt.begin(["a", "b"])
-    assert doubt
+    assert doubt.doubted
     for word in ("one", "two"):
         assert doubt.keeps("a", word, 1, False)
     assert doubt.answered("b", number) == []
     assert doubt.answered("a", number) == ["one", "two"]
-    assert not doubt and not doubt.keeps("a", "three", 1, False)
+    assert not doubt.doubted and not doubt.keeps("a", "three", 1, False)
 
 
 def test_an_answer_to_an_older_question_counts_for_nothing():
@@ -33,7 +33,7 @@ def test_what_a_closed_channel_brought_is_dropped():
     number = doubt.begin(["a"])
     doubt.keeps("a", "one", 1, False)
     doubt.closed("a")
-    assert doubt.answered("a", number) == [] and not doubt
+    assert doubt.answered("a", number) == [] and not doubt.doubted
 
 
 def test_what_was_cancelled_afterwards_is_not_done_first():
