@@ -5,12 +5,17 @@ many times as long: a step of a small model takes half as long again. Where each
 has a core of its own, nobody needs the core of a task that waits, so it looks out for its message
 instead of sleeping. Never for long, and never in more than one thread of a process.
 
+Where there is one task more than cores, somebody needs the core of a task that waits, but not while
+a round of synchronous training is closed: then all workers wait for the ps. So they look out too,
+and offer the core to others between any two looks.
+
 Whoever never sleeps is the first to be put aside when others want the core. A look that took too
 long tells that this has happened; then threads sleep as ever for a while, which doubles each time.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -18,6 +23,8 @@ from typing import Any
 
 #: The longest wait without sleep: the next message of a step that is worth it comes sooner.
 _SECONDS = 0.002
+#: The same in a round: the ps has to hear from all, and to update the model.
+_ROUND_SECONDS = 0.003
 #: How many looks before the clock is asked, and what they take at most when nobody disturbs them.
 _LOOKS = 8
 _UNDISTURBED = 0.0005
@@ -32,10 +39,12 @@ class Lookout:
 
     Attributes:
       is_on: Whether they do at all.
+      is_on_in_rounds: Whether they do at least while all wait for one task.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.is_on = False
+        self.is_on_in_rounds = False
         self._clock = clock
         self._one = threading.Lock()
         self._rests_until = 0.0
@@ -52,16 +61,22 @@ class Lookout:
         """
         wanted = environment.get("MILLRACE_SPIN", "")
         self.is_on = wanted == "1" or (wanted != "0" and 1 < tasks <= cores)
+        self.is_on_in_rounds = (
+            wanted != "0" and 1 < cores == tasks - 1 and hasattr(os, "sched_yield")
+        )
 
-    def until(self, poll: Any, is_over: Callable[[], Any]) -> list[tuple[int, int]]:
+    def until(
+        self, poll: Any, is_over: Callable[[], Any], in_round: bool = False
+    ) -> list[tuple[int, int]]:
         """Looks for a moment whether there is something to read; what `poll` found.
 
         Args:
           poll: A `select.poll` object.
           is_over: Whether there is no need to look any more.
+          in_round: Whether the other tasks wait too, all for one.
         """
         if not self.is_on:
-            return []
+            return self._offering(poll, is_over) if in_round and self.is_on_in_rounds else []
         now = self._clock()
         if now < self._rests_until or not self._one.acquire(blocking=False):
             return []
@@ -78,6 +93,23 @@ class Lookout:
                     self._take_rest(now)
                     break
                 if now >= end:
+                    break
+        finally:
+            self._one.release()
+        return []
+
+    def _offering(self, poll: Any, is_over: Callable[[], Any]) -> list[tuple[int, int]]:
+        """Looks, and offers the core to others after each look that finds nothing."""
+        if not self._one.acquire(blocking=False):
+            return []
+        try:
+            end = self._clock() + _ROUND_SECONDS
+            while not is_over():
+                found: list[tuple[int, int]] = poll.poll(0)
+                if found:
+                    return found
+                os.sched_yield()
+                if self._clock() >= end:
                     break
         finally:
             self._one.release()

@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
+from millrace.platform.scheduling import do_not_interrupt
 from millrace.rpc.spin import lookout
 
 #: The own thread reads again when nobody else has read for so long, in seconds: with nobody
@@ -119,6 +120,9 @@ class Listener:
     """How one thread reads the channels that it waits for.
 
     `wake` may be called from any thread, all else only from the thread that made it.
+
+    Attributes:
+      in_round: Whether the tasks at the other ends wait for others themselves.
     """
 
     def __init__(self) -> None:
@@ -128,6 +132,8 @@ class Listener:
         self._poll = select.poll()
         self._is_asleep = False
         self._is_busy = False
+        self.in_round = False
+        do_not_interrupt()
 
     def __del__(self) -> None:
         os.close(self._wake)
@@ -187,7 +193,7 @@ class Listener:
         try:
             if is_over():  # since we looked: whoever did it may have thought that we look again
                 return []
-            events = lookout.until(self._poll, is_over)
+            events = lookout.until(self._poll, is_over, self.in_round)
             if not events and not is_over():
                 events = self._poll.poll(math.ceil(seconds * 1000))
         finally:
@@ -218,12 +224,18 @@ class Listener:
 _local = threading.local()
 
 
-def listener(channels: Sequence[Any]) -> Listener | None:
-    """This thread's listener, for these channels; None when it cannot read one of them."""
+def listener(channels: Sequence[Any], in_round: bool = False) -> Listener | None:
+    """This thread's listener, for these channels; None when it cannot read one of them.
+
+    Args:
+      channels: The channels.
+      in_round: Whether the tasks at their other ends wait for others themselves.
+    """
     found: Listener | None = getattr(_local, "listener", None)
     if found is not None:
         if found._is_busy:  # It handles a message, and that waits for another one.
             return None
+        found.in_round = in_round
         if found._channels == tuple(channels):
             return found
     numbers = []
@@ -235,5 +247,6 @@ def listener(channels: Sequence[Any]) -> Listener | None:
             return None
     if found is None:
         found = _local.listener = Listener()
+        found.in_round = in_round
     found._listen(channels, numbers)
     return found

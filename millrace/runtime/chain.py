@@ -54,8 +54,8 @@ class Chain:
         confinement.access = step.session.file_access
         try:
             while self._at < len(stages):
-                stage, taken, given, flattens = stages[self._at]
-                inputs = list(map(values.__getitem__, taken))
+                stage, _, given, flattens = stages[self._at]
+                inputs = list(self._plan.take_inputs[self._at](values))
                 if step.events is None:
                     outputs = stage.run(inputs, step)
                 else:

@@ -12,6 +12,7 @@ from millrace.graph.graph import Graph
 from millrace.graph.operation import Operation
 from millrace.graph.tensor import Tensor
 from millrace.passes.partition import Part
+from millrace.passes.transfer import LOOP_RECEIVE, RECEIVE
 from millrace.platform import patience
 from millrace.rpc.channel import Channel
 from millrace.rpc.failed_node import explained
@@ -42,6 +43,12 @@ class PreparedStep:
         self.late = {r.address for r in self.firsts.values()}
         #: Those that are asked for variables, by the key of what they send then.
         self.reads = {key: r for r in remote for key in r.part.read_keys}
+        #: Whether a part elsewhere waits for other steps too, as in a synchronous round.
+        self.meets_others = any(
+            node.definition.kind == "blocking" and node.definition not in (RECEIVE, LOOP_RECEIVE)
+            for part in remote
+            for node in part.part.program.nodes
+        )
         #: The tasks that take part besides this one, by address.
         self.tasks = {r.address: r.part.task for r in remote}
         #: Of those whose last message to this one is their answer: how many results come before

@@ -293,7 +293,8 @@ class MasterSession:
         try:
             results: list[Any] = []
             try:
-                step.listener = gathering.listener = turns.listener(gathering.channels)
+                listener = turns.listener(gathering.channels, prepared.meets_others)
+                step.listener = gathering.listener = listener
                 results = executor.run(prepared.graph.plan, step, feeds)
             except Exception as error:
                 gathering.fail(_from_task(self._home, cause_of(error, step)))

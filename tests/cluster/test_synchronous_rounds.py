@@ -7,6 +7,7 @@ import pytest
 
 import millrace as tf
 from millrace.ops import shared_state
+from millrace.rpc import turns
 
 PS = "/job:ps/replica:0/task:0"
 ROUNDS = 10
@@ -75,6 +76,26 @@ def test_a_round_is_three_messages_each_way_and_two_xla_calls(any_cluster):
         assert ps.worker.xla_calls - calls[0] == ROUNDS  # all updates
         assert worker.worker.xla_calls - calls[1] == ROUNDS  # all gradients
         assert session.run(replica.step) == ROUNDS + 2
+
+
+def test_only_who_waits_in_a_round_may_look_out_for_its_end(cluster, monkeypatch):
+    """A worker of asynchronous training would take the core of the one whose turn it is."""
+    replica = Replica(cluster)
+    with tf.Session(cluster.target("worker")) as session:
+        replica.begin(session)
+        replica.round(session)
+        waits: list[bool] = []
+        made = turns.listener
+
+        def listener(channels, in_round=False):
+            waits.append(in_round)
+            return made(channels, in_round)
+
+        monkeypatch.setattr(turns, "listener", listener)
+        replica.round(session)
+        assert waits == [True, True]  # the worker's step, and the chief's
+        session.run([replica.loss, replica.step], replica.feed)
+        assert waits == [True, True, False]
 
 
 def test_a_round_is_closed_by_the_thread_that_brings_its_last_gradient(any_cluster, monkeypatch):

@@ -1,6 +1,7 @@
 """Looking out for a message before sleeping: where it may, and when it stops."""
 
 import itertools
+import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -52,6 +53,39 @@ def test_tasks_look_out_where_each_has_a_core(
     made = Lookout()
     made.settle(cores, tasks, environment)
     assert made.is_on is expected
+
+
+@pytest.mark.parametrize(
+    ("cores", "tasks", "environment", "expected"),
+    [
+        (2, 3, {}, True),
+        (8, 9, {}, True),
+        (2, 4, {}, False),
+        (1, 2, {}, False),
+        (2, 3, {"MILLRACE_SPIN": "0"}, False),
+    ],
+)
+def test_with_one_task_more_they_look_out_in_rounds(
+    cores: int, tasks: int, environment: dict[str, str], expected: bool
+) -> None:
+    made = Lookout()
+    made.settle(cores, tasks, environment)
+    assert not made.is_on and made.is_on_in_rounds is expected
+    assert made.until(Poll(2), NEVER) == []
+    assert made.until(Poll(2), NEVER, in_round=True) == ([(5, 1)] if expected else [])
+
+
+def test_in_a_round_the_core_is_offered_between_any_two_looks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    offers: list[int] = []
+    poll = Poll(None)
+    monkeypatch.setattr(os, "sched_yield", lambda: offers.append(poll.looks))
+    made = lookout(steadily(0.002))
+    made.is_on, made.is_on_in_rounds = False, True
+    assert made.until(poll, NEVER, in_round=True) == []
+    assert offers == [1, 2] and poll.looks == 2
+    assert made.until(poll, lambda: True, in_round=True) == [] and poll.looks == 2
 
 
 def test_what_comes_soon_is_found_without_sleep() -> None:
