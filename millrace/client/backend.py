@@ -53,3 +53,10 @@ class Backend(Protocol):
 
     def close(self) -> None:
         """Ends the session."""
+
+    def close_soon(self) -> None:
+        """Ends the session, for a finalizer.
+
+        It may be called anywhere in any thread, also while that holds a lock, and so takes none
+        that another session or a server has.
+        """

@@ -176,3 +176,7 @@ class LocalBackend:
         for step in list(self._steps):
             step.cancellation.cancel(errors.CancelledError(None, None, "Session has been closed."))
         self.state.resources.clear_all()
+
+    def close_soon(self) -> None:
+        """The same: nobody else has anything of this session."""
+        self.close()

@@ -124,11 +124,14 @@ class BaseSession:
         """Ends the session and frees what it holds; running steps are cancelled."""
         while self._last_calls and not self._closed:
             self._last_calls.pop()()
+        self._end(self._backend.close)
+
+    def _end(self, end_backend: Callable[[], None]) -> None:
         with self._lock:
             if self._closed:
                 return
             self._closed = True
-        self._backend.close()
+        end_backend()
         self._runs.clear()
         self._steps.clear()
 
@@ -141,7 +144,7 @@ class BaseSession:
         if sys.is_finalizing():
             return  # No thread can be started any more; who serves the session sees us go.
         with contextlib.suppress(Exception):
-            self.close()
+            self._end(self._backend.close_soon)
 
     def as_default(self) -> Any:
         """Makes this the default session inside a ``with`` block; does not close it."""
@@ -413,10 +416,10 @@ class InteractiveSession(BaseSession):
         if graph is not None:
             self._stack.enter_context(stacks.graphs.push(graph, loose=True))
 
-    def close(self) -> None:
+    def _end(self, end_backend: Callable[[], None]) -> None:
         """Ends the session and stops being the default."""
         was_open = not self._closed
-        super().close()
+        super()._end(end_backend)
         if was_open:
             InteractiveSession._count -= 1
             self._stack.close()

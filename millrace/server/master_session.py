@@ -507,6 +507,10 @@ class MasterSession:
         for _ in others:
             told.acquire(timeout=max(0.0, deadline - time.monotonic()))
 
+    def close_soon(self) -> None:
+        """Is closed soon, in another thread."""
+        self._master.later(self.close)
+
     def _cancel(self, number: int, reason: str) -> None:
         """Ends a step, if it still runs."""
         error = errors.CancelledError(None, None, reason)

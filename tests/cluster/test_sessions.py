@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 import millrace as tf
 from millrace.core import errors
 from millrace.platform import patience
+from millrace.server.master_session import MasterSession
 
 
 def counter(name="counter", device="/job:ps/task:0"):
@@ -396,3 +398,21 @@ def told(caplog):
     """What was logged so far, as one text."""
     with caplog.at_level(logging.WARNING):
         yield lambda: caplog.text
+
+
+def test_a_finalizer_does_not_wait_for_the_end_of_its_session(cluster, monkeypatch, until):
+    """The collector comes in the middle of anything, also while its thread holds a lock."""
+    session = tf.Session(cluster.target("worker"))
+    session.run(tf.constant(1.0))
+    sessions, handle = cluster["worker", 0].worker.sessions, session._backend.handle
+    go_on, close = threading.Event(), MasterSession.close
+
+    def close_slowly(self):
+        assert go_on.wait(60)
+        close(self)
+
+    monkeypatch.setattr(MasterSession, "close", close_slowly)
+    session.__del__()
+    assert sessions.has_session(handle)
+    go_on.set()
+    until(lambda: not sessions.has_session(handle))
