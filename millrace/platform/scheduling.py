@@ -11,8 +11,9 @@ def do_not_interrupt() -> None:
 
     A ps that answers two workers, one after the other, is otherwise put aside by the first while
     the second still waits for its answer: it then begins a whole step later than it could. How
-    much of the cores the thread gets in the long run stays as it is. Nothing happens where the
-    system knows no such threads, or somebody has given this one another place already.
+    much of the cores the thread gets in the long run stays as it is. What it starts from now on is
+    like it. Nothing happens where the system knows no such threads, or somebody has given this one
+    another place already.
     """
     if not hasattr(os, "SCHED_BATCH"):
         return
