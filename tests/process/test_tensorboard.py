@@ -99,12 +99,13 @@ def test_the_loss_curve_and_the_graph_of_a_running_job_are_shown(
     browser.get(f"{url}#scalars&tagFilter=%5Eloss%24")
     curve = (
         ELEMENTS + "return all.filter(e => e.tagName === 'path' && e.classList.contains('line'))"
-        ".map(e => [e.getAttribute('d').split(/[ML]/).length, e.getBoundingClientRect().width])"
+        ".map(e => [e.getAttribute('d'), e.getBoundingClientRect().width])"
+        ".map(([line, width]) => [(line || '').split(/[ML]/).length, width])"
         ".some(([points, width]) => points > 5 && width > 50)"
     )
     until(lambda: browser.execute_script(curve), "a curve")
-    text = browser.execute_script(ELEMENTS + "return all.map(e => e.textContent.trim())")
-    assert "tag: loss" in text
+    texts = ELEMENTS + "return all.map(e => e.textContent.trim())"
+    until(lambda: "tag: loss" in browser.execute_script(texts), "the name of the curve")
     browser.save_screenshot(str(tmp_path / "loss.png"))
 
     browser.get("about:blank")

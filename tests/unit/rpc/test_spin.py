@@ -68,7 +68,7 @@ def test_tasks_look_out_where_each_has_a_core(
 def test_with_one_task_more_they_look_out_in_rounds(
     cores: int, tasks: int, environment: dict[str, str], expected: bool
 ) -> None:
-    made = Lookout()
+    made = lookout(steadily())
     made.settle(cores, tasks, environment)
     assert not made.is_on and made.is_on_in_rounds is expected
     assert made.until(Poll(2), NEVER) == []
