@@ -17,10 +17,11 @@ The books, which everything below keeps balanced:
   with which another worker pushes in its stead: the others go on, with rounds of the same size.
   The hook, a Supervisor, or else the session itself do so for workers that end; anybody may do so
   for a worker that died.
-* When the chief ends, nobody closes rounds any more. It leaves a token for each of the others, so
-  that who waits in a step gets to its end and sees the global step; and it closes the token queue:
-  in a further step they get OutOfRangeError, which ends a monitored session quietly. A session
-  that fails and is rebuilt must not close it, because a closed queue stays closed.
+* When the chief ends, nobody closes rounds any more. It leaves two tokens for each of the others,
+  so that who waits in a step gets to its end, and, if it had read the global step before that was
+  the last one, makes another in which it sees it; and it closes the token queue: in a further step
+  they get OutOfRangeError, which ends a monitored session quietly. A session that fails and is
+  rebuilt must not close it, because a closed queue stays closed.
 
 Faults (each push says whose it is, by the task of the local step):
 
@@ -411,7 +412,8 @@ class SyncReplicasOptimizer(Optimizer):
     def get_clean_up_op(self) -> Operation:
         """An operation for the chief that ends synchronous training for everybody.
 
-        Workers that wait finish their step; in the next one they get OutOfRangeError.
+        Workers that wait finish their step and can make one more, to see the last global step;
+        after that they get OutOfRangeError.
 
         Raises:
           ValueError: `apply_gradients` was not called yet.
@@ -422,10 +424,10 @@ class SyncReplicasOptimizer(Optimizer):
         return operation
 
     def _make_end_op(self) -> Operation:
-        """Ends training for everybody, but lets everybody finish the step that it waits in."""
+        """Ends training for everybody, but lets everybody get to the end of its loop."""
         others = self._total_num_replicas - 1
         with name_scope("end_sync_replicas"), device(self._global_step.device):
-            tokens = [self._put_tokens(others)] if others > 0 else []
+            tokens = [self._put_tokens(2 * others)] if others > 0 else []
             with control_dependencies(tokens):
                 operation: Operation = self._sync_token_queue.close(cancel_pending_enqueues=True)
         return operation

@@ -253,7 +253,8 @@ def test_the_others_go_on_when_a_worker_leaves() -> None:
         coordinator.join()
 
 
-def test_workers_finish_their_step_and_get_out_of_range_when_the_chief_has_ended() -> None:
+def test_workers_can_make_one_more_step_when_the_chief_has_ended_then_get_out_of_range() -> None:
+    """In the step in which it waits a worker may have read the global step too early to stop."""
     workers = Workers(2, 2)
     runner = workers.chief.get_chief_queue_runner()
     assert isinstance(runner, tf.train.QueueRunner)
@@ -264,6 +265,7 @@ def test_workers_finish_their_step_and_get_out_of_range_when_the_chief_has_ended
         raised = []
 
         def wait() -> None:
+            workers.push(session, 1, [0.0, 0.0])
             workers.push(session, 1, [0.0, 0.0])
             with pytest.raises(tf.errors.OutOfRangeError, match="sync_token_q") as info:
                 workers.push(session, 1, [0.0, 0.0])
