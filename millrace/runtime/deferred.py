@@ -28,12 +28,12 @@ class Deferred:
         words = self._waits_for
         return words if isinstance(words, str) else words()
 
-    def set_result(self, value: Any) -> bool:
-        """Gives the value. False when a value or an error was there before."""
+    def set_result(self, value: Any, error: BaseException | None = None) -> bool:
+        """Gives the value, or an error. False when one of them was there before."""
         with self._lock:
             if self._outcome is not None:
                 return False
-            self._outcome = value, None
+            self._outcome = value, error
             callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
             callback(self)
@@ -41,14 +41,7 @@ class Deferred:
 
     def set_error(self, error: BaseException) -> bool:
         """Gives an error. False when a value or an error was there before."""
-        with self._lock:
-            if self._outcome is not None:
-                return False
-            self._outcome = None, error
-            callbacks, self._callbacks = self._callbacks, []
-        for callback in callbacks:
-            callback(self)
-        return True
+        return self.set_result(None, error)
 
     @property
     def done(self) -> bool:
