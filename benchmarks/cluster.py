@@ -2,12 +2,14 @@
 
 Each workload is one TF1 program (`cluster_workloads.py`), which runs unchanged on Millrace and on
 TensorFlow; the synchronous MLP runs on PyTorch's DistributedDataParallel too
-(`pytorch_workload.py`). For each turn a cluster is started, warmed up, measured for a few seconds,
-and ended. The losses at the same global step are held against each other, so that nobody is fast by
-not training. Every library has its own default of how many threads it uses; for PyTorch that is
+(`pytorch_workload.py`). In each round every library's cluster is started, one at a time, and trains
+beyond the step at which the losses are held against each other, so that nobody is fast by not
+training. Then they take short turns: one cluster runs, the others are stopped. A ratio is the
+median of those of turns that follow each other, since the machine is not as quick in one minute as
+in the next. Every library has its own default of how many threads it uses; for PyTorch that is
 torchrun's, one thread a process.
 
-    python benchmarks/cluster.py [--rounds 3] [--only WORKLOAD] [--seconds 6]
+    python benchmarks/cluster.py [--rounds 3] [--turns 6] [--seconds 1] [--only WORKLOAD]
 """
 
 from __future__ import annotations
@@ -17,18 +19,16 @@ import contextlib
 import datetime
 import json
 import os
-import pathlib
 import platform
 import statistics
 import subprocess
 import sys
-import tempfile
-import time
 from typing import Any
 
 from cluster_workloads import WORKLOADS
 from environments import python_of
-from processes import HERE, Task, environment_of, free_ports, wide_console
+from live_cluster import LiveCluster
+from processes import HERE, wide_console
 from rich.progress import Progress
 from rich.table import Table
 
@@ -37,45 +37,24 @@ RESULTS = HERE / "results" / "cluster.json"
 LOSS_FACTOR, LOSS_OFFSET = 1.15, 0.05
 
 
-def commands(python: str, library: str, name: str, seconds: float) -> dict[str, list[list[str]]]:
-    """What starts the tasks of a cluster, by job."""
-    workload = WORKLOADS[name]
-    if library == "pytorch":
-        port, ranks = free_ports(1)[0], workload.workers
-        line = [python, "pytorch_workload.py", str(port)]
-        rest = [str(ranks), str(workload.compare_at), str(seconds)]
-        return {"worker": [[*line, str(rank), *rest] for rank in range(ranks)]}
-    addresses = [f"127.0.0.1:{port}" for port in free_ports(workload.ps + workload.workers)]
-    hosts = {"ps": addresses[: workload.ps], "worker": addresses[workload.ps :]}
-    line, rest = [python, "cluster_workloads.py", library, name], [json.dumps(hosts), str(seconds)]
-    return {job: [[*line, job, str(i), *rest] for i in range(len(hosts[job]))] for job in hosts}
-
-
-def run(python: str, library: str, name: str, seconds: float) -> dict:
-    """One cluster's life: steps per second, losses, start time and memory."""
-    began = time.time()
-    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
-        tasks: dict[str, list[Task]] = {"ps": [], "worker": []}
-        for job, lines in commands(python, library, name, seconds).items():
-            for index, line in enumerate(lines):
-                log = stack.enter_context(open(pathlib.Path(folder) / f"{job}{index}", "w"))
-                task = Task(line, environment_of(library), log)
-                stack.callback(task.end)
-                tasks[job].append(task)
-        firsts = [worker.report()["first_step"] for worker in tasks["worker"]]
-        for worker in tasks["worker"]:
-            worker.go()
-        reports = [worker.report() for worker in tasks["worker"]]
-        memory = max((ps.peak_bytes() for ps in tasks["ps"]), default=0)
-    losses = [report["loss"] for report in reports if report["loss"] is not None]
-    return {
-        "rate": statistics.mean(report["global_rate"] for report in reports),
-        "loss": statistics.mean(losses) if losses else None,
-        "last_loss": statistics.mean(report["last_loss"] for report in reports),
-        "worker_cpu": statistics.mean(report["cpu_per_step"] for report in reports),
-        "start": min(firsts) - began,
-        "ps_bytes": memory,
-    }
+def run_round(
+    pythons: dict[str, str], name: str, turns: int, seconds: float
+) -> dict[str, dict[str, Any]]:
+    """The libraries' clusters, started one after the other, and then measured in short turns."""
+    figures: dict[str, dict[str, Any]] = {}
+    with contextlib.ExitStack() as stack:
+        clusters: dict[str, LiveCluster] = {}
+        for library, python in pythons.items():
+            cluster = clusters[library] = stack.enter_context(LiveCluster(python, library, name))
+            figures[library] = {"start": cluster.start_seconds, "loss": cluster.loss()}
+            cluster.stop()
+        rates: dict[str, list[float]] = {library: [] for library in pythons}
+        for _ in range(turns):
+            for library, cluster in clusters.items():
+                rates[library].append(cluster.turn(seconds).rate)
+        for library, cluster in clusters.items():
+            figures[library].update(rates=rates[library], ps_bytes=cluster.ps_bytes())
+    return figures
 
 
 def versions(python: str) -> str:
@@ -91,8 +70,9 @@ def versions(python: str) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=3, help="turns of each (default 3)")
-    parser.add_argument("--seconds", type=float, default=6.0, help="of measuring (default 6)")
+    parser.add_argument("--rounds", type=int, default=3, help="clusters of each (default 3)")
+    parser.add_argument("--turns", type=int, default=6, help="of a cluster (default 6)")
+    parser.add_argument("--seconds", type=float, default=1.0, help="of a turn (default 1)")
     parser.add_argument("--only", choices=WORKLOADS, action="append", help="run this workload")
     options = parser.parse_args()
     console = wide_console()
@@ -103,24 +83,21 @@ def main() -> int:
     rows: dict[str, dict] = {}
     failed: dict[str, str] = {}
     with Progress(console=console) as progress:
-        libraries = {name: [each for each in pythons if trains(each, name)] for name in names}
-        total = sum(len(each) for each in libraries.values()) * options.rounds
-        bar = progress.add_task("", total=total)
+        bar = progress.add_task("", total=len(names) * options.rounds)
         for name in names:
-            figures: dict[str, list[dict]] = {library: [] for library in libraries[name]}
+            taking = {each: python for each, python in pythons.items() if trains(each, name)}
+            figures: list[dict[str, dict[str, Any]]] = []
             try:
-                for turn in range(options.rounds):
-                    for library in figures:
-                        progress.update(bar, description=f"{name} {turn + 1} {library}")
-                        python = pythons[library]
-                        figures[library].append(run(python, library, name, options.seconds))
-                        progress.advance(bar)
+                for number in range(options.rounds):
+                    progress.update(bar, description=f"{name} {number + 1}")
+                    figures.append(run_round(taking, name, options.turns, options.seconds))
+                    progress.advance(bar)
             except RuntimeError as error:
                 failed[name] = str(error)
                 continue
             rows[name] = summary(figures)
     good = not failed and all(misses(name, row) == [] for name, row in rows.items())
-    for table in tables_of(rows, options.rounds):
+    for table in tables_of(rows, options.rounds * options.turns):
         console.print(table)
     for name, text in failed.items():
         console.print(f"[red]{name} failed:[/red] {text}", markup=True, highlight=False)
@@ -132,6 +109,7 @@ def main() -> int:
             "python": platform.python_version(),
             "versions": {library: versions(python) for library, python in pythons.items()},
             "rounds": options.rounds,
+            "turns": options.turns,
             "seconds": options.seconds,
             "workloads": rows,
             "failed": {name: text.splitlines()[-1] for name, text in failed.items()},
@@ -159,9 +137,9 @@ def misses(name: str, row: dict) -> list[str]:
     return said
 
 
-def tables_of(rows: dict[str, dict], rounds: int) -> list[Table]:
+def tables_of(rows: dict[str, dict], turns: int) -> list[Table]:
     """The figures, for people: how fast, and the rest."""
-    speed = Table(title=f"steps/s, medians of {rounds} turns; ratios above 1: Millrace is ahead")
+    speed = Table(title=f"steps/s, medians of {turns} turns; ratios above 1: Millrace is ahead")
     for column in (
         "workload", "TensorFlow", "PyTorch", "Millrace", "to TF", "at least", "to PyTorch",
         "at least",
@@ -199,22 +177,28 @@ def tables_of(rows: dict[str, dict], rounds: int) -> list[Table]:
     return [speed, rest]
 
 
-def summary(figures: dict[str, list[dict]]) -> dict:
+def summary(rounds: list[dict[str, dict[str, Any]]]) -> dict[str, Any]:
     """Medians for each library, and Millrace's ratios to TensorFlow and PyTorch."""
     row: dict[str, Any] = {}
-    for library, turns in figures.items():
-        row[library] = {
-            key: statistics.median(values) if values else None
-            for key in turns[0]
-            for values in [[turn[key] for turn in turns if turn[key] is not None]]
-        }
+    rates = {
+        library: [rate for figures in rounds for rate in figures[library]["rates"]]
+        for library in rounds[0]
+    }
+    for library, found in rates.items():
+        row[library] = {"rate": statistics.median(found)}
+        for key in ("start", "loss", "ps_bytes"):
+            values = [each for figures in rounds if (each := figures[library][key]) is not None]
+            row[library][key] = statistics.median(values) if values else None
     theirs, ours = row["tensorflow"], row["millrace"]
-    row["ratio"] = ours["rate"] / theirs["rate"]
+    for library, key in (("tensorflow", "ratio"), ("pytorch", "pytorch_ratio")):
+        if library in rates:
+            pairs = zip(rates["millrace"], rates[library], strict=True)
+            ratios = [mine / other for mine, other in pairs]
+            row[key] = statistics.median(ratios)
+            row[f"{key}_quartiles"] = statistics.quantiles(ratios, n=4)[::2]
     row["start_ratio"] = theirs["start"] / ours["start"]
     row["memory_ratio"] = theirs["ps_bytes"] / max(ours["ps_bytes"], 1)
-    if "pytorch" in row:
-        row["pytorch_ratio"] = ours["rate"] / row["pytorch"]["rate"]
-    losses = [row[library]["loss"] for library in figures]
+    losses = [row[library]["loss"] for library in rates]
     limit = (theirs["loss"] or 0.0) * LOSS_FACTOR + LOSS_OFFSET
     row["trained"] = None not in losses and max(losses) <= limit
     return row

@@ -1,13 +1,12 @@
 """Workloads of the cluster benchmark: one TF1 program, run unchanged on TensorFlow and Millrace.
 
-Run by `cluster.py`, a process a task:
+Run by `live_cluster.py`, a process a task:
 
-    python cluster_workloads.py LIBRARY WORKLOAD JOB INDEX CLUSTER SECONDS
+    python cluster_workloads.py LIBRARY WORKLOAD JOB INDEX CLUSTER
 
-A ps joins. A worker builds its replica, makes steps until the cluster is warm, prints a line of
-JSON when it is, and trains on until a line comes on its input. From then on it counts: after
-SECONDS it prints a second line, with what it saw of the global step and the losses, and trains
-on, so that the others are not left alone, until somebody ends it.
+A ps joins. A worker builds its replica and trains until somebody ends it. It prints a line of JSON
+when the cluster is warm, one with the loss when it is past the step at which losses are compared,
+and from then on one for each line on its input: the last global step that it saw, and when.
 """
 
 from __future__ import annotations
@@ -204,62 +203,49 @@ def open_replica(
     return once, session
 
 
-def train(run: Callable[[], tuple[int, float]], compare_at: int, seconds: float) -> None:
-    """Makes steps as told on the input, and reports; never returns.
+def train(run: Callable[[], tuple[int, float]], compare_at: int) -> None:
+    """Makes steps and reports on them; never returns.
 
     Args:
       run: Makes one step and tells the global step and the loss.
       compare_at: The global step around which the loss is reported.
-      seconds: How long to measure.
     """
-    seen: list[tuple[int, float]] = []
-
-    def once() -> int:
-        seen.append(run())
-        return seen[-1][0]
-
-    once()
+    number, _ = run()
     first = time.time()
+    progress = {"step": number, "at": time.perf_counter()}
+
+    def once() -> float:
+        number, loss = run()
+        progress.update(step=number, at=time.perf_counter())
+        return loss
+
     for _ in range(WARM_STEPS):
         once()
     say({"first_step": first})
-    told = threading.Event()
-    threading.Thread(target=lambda: (sys.stdin.readline(), told.set()), daemon=True).start()
-    while not told.is_set():  # Who stops leaves the others of a synchronous round alone.
-        once()
-    began, start = once(), time.perf_counter()
-    cpu = time.process_time()
-    ended, steps = began, 0
-    while time.perf_counter() < start + seconds:
-        ended, steps = once(), steps + 1
-    took = time.perf_counter() - start
-    cpu = time.process_time() - cpu
-    rate = (ended - began) / took
-    while ended < 1.3 * compare_at:  # however slow the machine is, the losses are compared
-        ended = once()
     # Not the first: its loss is that of the variables before it was compiled, and others have
     # gone on by then.
-    near = [v for number, v in seen[1:] if 0.7 * compare_at <= number <= 1.3 * compare_at]
-    say(
-        {
-            "global_rate": rate,
-            "steps": steps,
-            "cpu_per_step": cpu / max(steps, 1),
-            "loss": float(np.mean(near)) if near else None,
-            "last_loss": float(np.mean([value for _, value in seen[-10:]])),
-            "global_step": ended,
-        }
-    )
+    near = []
+    while progress["step"] <= 1.3 * compare_at:
+        loss = once()
+        if 0.7 * compare_at <= progress["step"]:
+            near.append(loss)
+    say({"loss": float(np.mean(near)) if near else None})
+
+    def answer() -> None:
+        for _ in sys.stdin:
+            say(progress)
+
+    threading.Thread(target=answer, daemon=True).start()
     while True:
         once()
 
 
 def say(values: dict) -> None:
-    """One line for `cluster.py`."""
+    """One line for `live_cluster.py`."""
     print("@" + json.dumps(values), flush=True)
 
 
-def main(library: str, name: str, job: str, index: int, hosts: dict, seconds: float) -> None:
+def main(library: str, name: str, job: str, index: int, hosts: dict) -> None:
     """One task of the cluster."""
     tf = load(library)
     cluster = tf.train.ClusterSpec(hosts)
@@ -272,9 +258,9 @@ def main(library: str, name: str, job: str, index: int, hosts: dict, seconds: fl
         # same variables throw a wide model far off, and the losses tell of that for a while.
         while session.run(tf.train.get_global_step()) < 1:
             time.sleep(0.05)
-    train(run, WORKLOADS[name].compare_at, seconds)
+    train(run, WORKLOADS[name].compare_at)
 
 
 if __name__ == "__main__":
-    _, library, name, job, index, hosts, seconds = sys.argv
-    main(library, name, job, int(index), json.loads(hosts), float(seconds))
+    _, library, name, job, index, hosts = sys.argv
+    main(library, name, job, int(index), json.loads(hosts))

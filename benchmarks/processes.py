@@ -94,8 +94,9 @@ class Task:
             )
         return found
 
-    def go(self) -> None:
-        self.process.stdin.write("go\n")
+    def ask(self) -> None:
+        """Asks for a report on how far it is."""
+        self.process.stdin.write("step\n")
         self.process.stdin.flush()
 
     def peak_bytes(self) -> int:
@@ -114,7 +115,7 @@ class Task:
 
     def end(self) -> None:
         if self.process.poll() is None:
-            self.process.send_signal(signal.SIGKILL)
+            self.process.send_signal(signal.SIGKILL)  # which a stopped one hears, too
         self.process.wait()
         for stream in (self.process.stdin, self.process.stdout):
             with contextlib.suppress(OSError):

@@ -1,8 +1,8 @@
 """The synchronous MLP of the cluster benchmark in PyTorch: DistributedDataParallel over gloo.
 
-Run by `cluster.py`, a process a rank, in the environment that `environments.py` makes:
+Run by `live_cluster.py`, a process a rank, in the environment that `environments.py` makes:
 
-    python pytorch_workload.py PORT RANK RANKS COMPARE_AT SECONDS
+    python pytorch_workload.py PORT RANK RANKS COMPARE_AT
 
 The same first weights, batches, optimizer and reports as in `cluster_workloads.py`; like there, a
 step ends with the loss as a number. There is no ps: the ranks average the gradients among them.
@@ -41,7 +41,7 @@ def batches(rank: int, ranks: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]
             yield images[i : i + BATCH], labels[i : i + BATCH]
 
 
-def main(port: int, rank: int, ranks: int, compare_at: int, seconds: float) -> None:
+def main(port: int, rank: int, ranks: int, compare_at: int) -> None:
     """One rank's training."""
     torch.distributed.init_process_group(
         "gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=ranks
@@ -61,9 +61,8 @@ def main(port: int, rank: int, ranks: int, compare_at: int, seconds: float) -> N
         step += 1
         return step, loss.item()
 
-    train(once, compare_at, seconds)
+    train(once, compare_at)
 
 
 if __name__ == "__main__":
-    port, rank, ranks, compare_at = map(int, sys.argv[1:5])
-    main(port, rank, ranks, compare_at, float(sys.argv[5]))
+    main(*map(int, sys.argv[1:5]))

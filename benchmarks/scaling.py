@@ -13,18 +13,17 @@ for a step, beside the least possible, which is every parameter and every gradie
 from __future__ import annotations
 
 import argparse
-import contextlib
 import datetime
 import json
 import os
 import pathlib
 import platform
 import sys
-import tempfile
 import time
 from typing import Any
 
-from processes import HERE, Task, environment_of, free_ports, wide_console
+from live_cluster import LiveCluster
+from processes import HERE, wide_console
 from svg import COLORS, FAINT, Drawing, nice_steps
 
 from millrace.cli.status import ask
@@ -34,13 +33,11 @@ PICTURE = HERE.parent / "docs" / "images" / "scaling.svg"
 #: 784-100-10 with biases, float32: read once and written back once as gradients.
 PARAMETER_BYTES = 4 * (784 * 100 + 100 + 100 * 10 + 10)
 LEAST_BYTES = 2 * PARAMETER_BYTES
-#: How long a worker would measure by itself: longer than we do.
-FOR_EVER = "86400"
 
 
-def snapshot(tasks: dict[str, list[Task]], hosts: dict[str, list[str]]) -> dict[str, Any]:
-    """What all have done so far."""
-    statuses = [ask(address) for address in hosts["ps"]]
+def snapshot(cluster: LiveCluster) -> dict[str, Any]:
+    """What all tasks have done so far."""
+    statuses = [ask(address) for address in cluster.hosts["ps"]]
     moved = 0
     for status in statuses:
         for peer, traffic in status["traffic"].items():
@@ -51,35 +48,21 @@ def snapshot(tasks: dict[str, list[Task]], hosts: dict[str, list[str]]) -> dict[
         "at": time.monotonic(),
         "step": max(status["global_step"] or 0 for status in statuses),
         "bytes": moved,
-        **{job: [task.cpu_seconds() for task in each] for job, each in tasks.items()},
+        **{job: [task.cpu_seconds() for task in each] for job, each in cluster.tasks.items()},
     }
 
 
 def measure(ps: int, workers: int, seconds: float) -> dict[str, Any]:
     """The figures of one size of the cluster."""
-    addresses = [f"127.0.0.1:{port}" for port in free_ports(ps + workers)]
-    hosts = {"ps": addresses[:ps], "worker": addresses[ps:]}
-    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
-        tasks: dict[str, list[Task]] = {job: [] for job in hosts}
-        for job, places in hosts.items():
-            for index in range(len(places)):
-                log = stack.enter_context(open(pathlib.Path(folder) / f"{job}{index}", "w"))
-                command = [sys.executable, "cluster_workloads.py", "millrace", "mlp_async_1_1"]
-                command += [job, str(index), json.dumps(hosts), FOR_EVER]
-                task = Task(command, environment_of("millrace"), log)
-                stack.callback(task.end)
-                tasks[job].append(task)
-        for worker in tasks["worker"]:
-            worker.report()
-        for worker in tasks["worker"]:
-            worker.go()
-        before = snapshot(tasks, hosts)
+    with LiveCluster(sys.executable, "millrace", "mlp_async_1_1", size=(ps, workers)) as cluster:
+        cluster.loss()
+        before = snapshot(cluster)
         time.sleep(seconds)
-        after = snapshot(tasks, hosts)
+        after = snapshot(cluster)
     steps = max(1, after["step"] - before["step"])
     cpu = {
         job: [(b - a) / steps for a, b in zip(before[job], after[job], strict=True)]
-        for job in hosts
+        for job in cluster.tasks
     }
     return {
         "ps": ps,

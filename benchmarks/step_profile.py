@@ -79,7 +79,7 @@ def cluster_of(name: str) -> Iterator[tuple[Callable[..., Any], dict[str, Task]]
                     continue
                 log = stack.enter_context(open(pathlib.Path(folder) / f"{job}{index}", "w"))
                 command = [sys.executable, "cluster_workloads.py", "millrace", name, job]
-                command += [str(index), json.dumps(hosts), "86400"]
+                command += [str(index), json.dumps(hosts)]
                 task = others[f"/job:{job}/task:{index}"] = Task(
                     command, environment_of("millrace"), log
                 )
@@ -229,7 +229,6 @@ def profile(name: str, count: int, picture: pathlib.Path | None) -> dict[str, An
             once()  # Who is synchronous needs us to get warm.
         for worker in workers:
             worker.report()
-            worker.go()
         for _ in range(LEAST_STEPS):
             once()
         processes = {OWN: os.getpid()} | {n: t.process.pid for n, t in others.items()}

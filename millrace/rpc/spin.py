@@ -30,8 +30,8 @@ _LOOKS = 8
 _UNDISTURBED = 0.0005
 #: How long to sleep as ever after a disturbance: at first, and at most.
 _SHORTEST_REST, _LONGEST_REST = 0.02, 10.0
-#: After as many messages in a row the next disturbance is again the first.
-_GOOD = 1000
+#: A disturbance is the first again when there was none for so many times the rest it would cost.
+_FORGOTTEN = 10
 
 
 class Lookout:
@@ -49,7 +49,6 @@ class Lookout:
         self._one = threading.Lock()
         self._rests_until = 0.0
         self._rest = _SHORTEST_REST
-        self._found = 0
 
     def settle(self, cores: int, tasks: int, environment: Mapping[str, str]) -> None:
         """Decides whether to look out.
@@ -86,7 +85,6 @@ class Lookout:
                 for _ in range(_LOOKS):
                     found: list[tuple[int, int]] = poll.poll(0)
                     if found:
-                        self._note_found()
                         return found
                 before, now = now, self._clock()
                 if now - before > _UNDISTURBED:
@@ -115,15 +113,11 @@ class Lookout:
             self._one.release()
         return []
 
-    def _note_found(self) -> None:
-        self._found += 1
-        if self._found == _GOOD:
-            self._rest = _SHORTEST_REST
-
     def _take_rest(self, now: float) -> None:
+        if now - self._rests_until > _FORGOTTEN * self._rest:
+            self._rest = _SHORTEST_REST
         self._rests_until = now + self._rest
         self._rest = min(2 * self._rest, _LONGEST_REST)
-        self._found = 0
 
 
 #: Of this process.

@@ -391,6 +391,8 @@ class Plan:
         #: Whether it never holds a thread for long: no files, no user's Python, no wait that a
         #: branch or loop makes by itself.
         self.is_quick = all(_is_quick(stage) for stage in self.stages)
+        #: Whether its last stage is an update of which nothing else depends, and that is sure.
+        self.ends_with_update = len(self.stages) > 1 and getattr(self.stages[-1], "is_sure", False)
         self._link(program, late_arguments)
         self.compiled_count = sum(
             isinstance(s, CompiledStage) and not s.is_empty for s in self.stages

@@ -402,7 +402,9 @@ class Server:
                 return
             _answer(channel, answer)
 
-        self._worker.run(message.key, message.step, channel.address, request, on_done)
+        # On this machine the answer is a word in a socket: it waits for nobody.
+        may_owe = channel.process is not None
+        self._worker.run(message.key, message.step, channel.address, request, on_done, may_owe)
 
     def _read(self, channel: Channel, message: Message) -> None:
         """Sends the variables that a message asks for."""

@@ -19,8 +19,10 @@ from typing import Any
 
 from millrace.core import errors
 from millrace.platform import limits
+from millrace.rpc import shared_memory
 from millrace.rpc.channel import Channel
 from millrace.rpc.message import Message
+from millrace.rpc.spin import lookout
 from millrace.runtime import chain, executor
 from millrace.runtime.allotments import Allotments
 from millrace.runtime.cancellation import Cancellation
@@ -182,6 +184,7 @@ class Worker:
         master: str,
         request: RunRequest,
         on_done: OnDone,
+        may_owe: bool = False,
     ) -> None:
         """Runs a part for the master of another task; returns at once or when it has to wait.
 
@@ -191,6 +194,7 @@ class Worker:
           master: The address of the master's task.
           request: What it is run with.
           on_done: Is told the end.
+          may_owe: Whether it may be told before a sure update is made.
         """
         feeds = request.feeds
         try:
@@ -208,9 +212,10 @@ class Worker:
             if first is not None:
                 self._heard_of[master] = time.monotonic()
             if quick and first is not None and graph.only_receives == first[0]:
-                self._relay.deliver(
-                    lambda: self._run_at_once(graph, number, step, request, on_done)
-                )
+                run = self._run_at_once
+                if may_owe and graph.plan.ends_with_update and lookout.is_on and not request.trace:
+                    run = self._run_and_owe
+                self._relay.deliver(lambda: run(graph, number, step, request, on_done))
                 return
             running = self.begin(graph, number, step, master)
             step.exchange.given = first
@@ -266,22 +271,67 @@ class Worker:
         on_done: OnDone,
     ) -> None:
         """Runs a part that has all it needs: it need not be found by what it would wait for."""
+        results, _, error = self._run_now(graph, number, step, request)
+        self.boards.refresh()
+        self.count(step)
+        on_done(step, results, error)
+
+    def _run_and_owe(
+        self,
+        graph: RegisteredGraph,
+        number: int,
+        step: Step,
+        request: RunRequest,
+        on_done: OnDone,
+    ) -> None:
+        """The same, where the end may be told before the update is made that the part ends with.
+
+        The master's task goes on meanwhile. Nobody sees the variables without the update any more:
+        who reads them here waits for their locks, who reads a board waits until it shows them.
+        """
+        owing = self.boards.owe()
+        results, update, error = self._run_now(graph, number, step, request, may_owe=True)
+        # What is large is written with a lock held that others hold while they wait for variables.
+        is_told = update is not None and _is_little([*results, *step.exchange.last])
+        try:
+            if is_told:
+                on_done(step, results, error)
+        finally:
+            try:
+                if update is not None:
+                    update()
+            finally:
+                self.boards.settle(owing)
+        self.count(step)
+        if not is_told:
+            on_done(step, results, error)
+
+    def _run_now(
+        self,
+        graph: RegisteredGraph,
+        number: int,
+        step: Step,
+        request: RunRequest,
+        may_owe: bool = False,
+    ) -> tuple[list[Any], Callable[[], None] | None, errors.OpError | None]:
+        """A part's results, the update that it owes, and its error."""
         exchange = step.exchange = Exchange(self, graph, number, step.cancellation)
         exchange.given = request.first
-        found: errors.OpError | None = None
         results: list[Any] = []
+        update: Callable[[], None] | None = None
+        error: errors.OpError | None = None
         try:
             if self.sessions.stopped:
                 raise self.sessions.stopped_error()
-            results = executor.run_without_waiting(graph.plan, step, request.feeds)
+            results, update = executor.run_without_waiting(
+                graph.plan, step, request.feeds, may_owe=may_owe
+            )
             step.wait_until_done()
-        except Exception as error:
-            found = cause_of(error, step)
+        except Exception as failure:
+            error = cause_of(failure, step)
         if self.sessions.stopped:
-            found = self.sessions.stopped_error()
-        self.boards.refresh()
-        self.count(step)
-        on_done(step, results, found)
+            error = self.sessions.stopped_error()
+        return results, update, error
 
     def read(self, graph_number: int, key: int, channel: Channel) -> tuple[list[Any], bytes | None]:
         """Variables that another task's part of a step asks for, as they are now.
@@ -388,7 +438,7 @@ class Worker:
         variables = []
         global_step = None
         for container, name, slot in self.resources.all_of(VariableSlot):
-            value = slot.value
+            value = StoredState.read_slot(slot)
             if value is None:
                 continue
             variables.append(
@@ -401,7 +451,7 @@ class Worker:
                 }
             )
             if name == "global_step" and not value.shape:
-                global_step = StoredState(self.resources).read_slot(slot)
+                global_step = value
         with self._lock:
             return {
                 "steps": self.steps,
@@ -429,6 +479,11 @@ class Worker:
             numbers = [n for n, r in self._running.items() if r.graph.session is session]
         for number in numbers:
             self.cancel(number, errors.CancelledError(None, None, "Session has been closed."))
+
+
+def _is_little(tensors: list[Any]) -> bool:
+    """Whether tensors travel in the message that tells of them."""
+    return bool(sum(tensor.nbytes for tensor in tensors) < shared_memory.MIN_BYTES)
 
 
 def _turn_of(client: str) -> str:

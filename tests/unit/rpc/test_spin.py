@@ -124,12 +124,23 @@ def test_who_is_put_aside_sleeps_for_a_while_and_longer_each_time() -> None:
     assert rests[-1] == pytest.approx(spin._LONGEST_REST)
 
 
-def test_the_next_disturbance_after_a_good_time_is_the_first_again() -> None:
-    made = lookout(steadily())
-    made._rest = spin._LONGEST_REST
-    for _ in range(spin._GOOD):
-        assert made.until(Poll(3), NEVER)
-    assert made._rest == spin._SHORTEST_REST
+@pytest.mark.parametrize(("rests_later", "expected"), [(9, 8), (11, 1)])
+def test_the_next_disturbance_after_a_good_time_is_the_first_again(
+    rests_later: int, expected: int
+) -> None:
+    times: list[float] = []
+    made = Lookout(lambda: times.pop(0))
+    made.is_on = True
+    now = 100.0
+    for _ in range(3):
+        times[:] = [now, now + 0.01]
+        made.until(Poll(None), NEVER)
+        now = made._rests_until
+    now += rests_later * 8 * spin._SHORTEST_REST  # The next rest would be the fourth.
+    times[:] = [now, now + 0.01]
+    made.until(Poll(None), NEVER)
+    rest = made._rests_until - (now + 0.01)
+    assert rest == pytest.approx(expected * spin._SHORTEST_REST)
 
 
 def test_one_thread_of_a_process_looks_out_at_a_time() -> None:
