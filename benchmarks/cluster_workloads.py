@@ -81,14 +81,7 @@ def embedding(tf: Any, rows: int = 1_000_000, width: int = 64) -> tuple[Any, Ite
     bag = tf.reduce_mean(tf.nn.embedding_lookup(table, ids, partition_strategy="div"), 1)
     logits = tf.matmul(bag, tf.Variable(weights([width, 1], 3), name="out_w"))
     loss = tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels=y_, logits=logits))
-    random = np.random.RandomState(0)
-    score = random.randn(1000).astype(np.float32)
-    batches = []
-    for _ in range(50):
-        frequent = random.randint(0, 1000, [512, 10])
-        others = random.randint(0, rows, [512, 10])
-        labels = (score[frequent].sum(1, keepdims=True) > 0).astype(np.float32)
-        batches.append((np.concatenate([frequent * (rows // 1000), others], 1), labels))
+    batches = bags(rows)
 
     def feeds() -> Iterator[dict]:
         while True:
@@ -96,6 +89,19 @@ def embedding(tf: Any, rows: int = 1_000_000, width: int = 64) -> tuple[Any, Ite
                 yield {ids: chosen, y_: labels}
 
     return loss, feeds()
+
+
+def bags(rows: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Batches of 512 bags of 20 ids, with labels that the frequent half of the ids decides."""
+    random = np.random.RandomState(0)
+    score = random.randn(1000).astype(np.float32)
+    batches = []
+    for _ in range(BATCHES):
+        frequent = random.randint(0, 1000, [512, 10])
+        others = random.randint(0, rows, [512, 10])
+        labels = (score[frequent].sum(1, keepdims=True) > 0).astype(np.float32)
+        batches.append((np.concatenate([frequent * (rows // 1000), others], 1), labels))
+    return batches
 
 
 @dataclasses.dataclass(frozen=True)

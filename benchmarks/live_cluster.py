@@ -33,12 +33,10 @@ def commands(
     python: str, library: str, name: str, hosts: Mapping[str, Sequence[str]]
 ) -> dict[str, list[list[str]]]:
     """What starts the tasks of a cluster, by job."""
-    workload = WORKLOADS[name]
     if library == "pytorch":
         port, ranks = hosts["worker"][0].rpartition(":")[2], len(hosts["worker"])
-        line = [python, "pytorch_workload.py", port]
-        rest = [str(ranks), str(workload.compare_at)]
-        return {"worker": [[*line, str(rank), *rest] for rank in range(ranks)]}
+        line = [python, "pytorch_workload.py", name, port]
+        return {"worker": [[*line, str(rank), str(ranks)] for rank in range(ranks)]}
     line = [python, "cluster_workloads.py", library, name]
     return {
         job: [[*line, job, str(i), json.dumps(hosts)] for i in range(len(places))]

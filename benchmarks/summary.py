@@ -38,8 +38,8 @@ def lines() -> list[tuple[str, str, float, float, float | None]]:
         workload = CLUSTER[name]
         title = workload.title
         found.append((title, "speed to TensorFlow", row["ratio"], workload.least, workload.aim))
-        if "pytorch_ratio" in row:
-            least = workload.least_to_pytorch
+        least = workload.least_to_pytorch
+        if least is not None:
             found.append((title, "speed to PyTorch", row["pytorch_ratio"], least, None))
     for name, row in clusters.items():
         found.append((CLUSTER[name].title, "start", row["start_ratio"], START_LEAST, None))
