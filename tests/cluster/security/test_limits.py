@@ -190,8 +190,17 @@ def test_steps_of_a_client_that_wait_for_each_other_do_not_need_many_shares(
             assert [call.result() for call in calls] == [2.0] * 8
 
 
-def test_a_message_may_be_so_large_and_no_larger(make_job, monkeypatch):
-    monkeypatch.setenv("MILLRACE_MAX_MESSAGE_BYTES", "1M")
+@pytest.fixture
+def small_messages():
+    """Messages of a megabyte at most; to be named before what makes servers."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MILLRACE_MAX_MESSAGE_BYTES", "1M")
+        message.max_block_bytes.cache_clear()
+        yield
+    message.max_block_bytes.cache_clear()
+
+
+def test_a_message_may_be_so_large_and_no_larger(small_messages, make_job):
     cluster, trainer = make_job()
     value = tf.placeholder(tf.float32, [None])
     with tf.Session(cluster.target("ps", 0, remote=True)) as session:
@@ -204,24 +213,17 @@ def test_a_message_may_be_so_large_and_no_larger(make_job, monkeypatch):
 
 
 @pytest.mark.parametrize("way", ["socket", "grpc"])
-def test_between_tasks_a_message_may_be_so_large_and_no_larger(make_job, monkeypatch, way):
-    monkeypatch.setenv("MILLRACE_MAX_MESSAGE_BYTES", "1M")
-    message.max_block_bytes.cache_clear()
-    try:
-        cluster, trainer = make_job(way=way)
-        with tf.device("/job:worker/task:0"):
-            count = tf.placeholder(tf.int32, [])
-            value = tf.random_uniform([count], 1, 2)
-        with tf.device("/job:ps/task:0"):
-            total = tf.reduce_sum(value)
-        for job in ("worker", "ps"):  # sent by the master, and to it
-            with tf.Session(cluster.target(job, 0, remote=True)) as session:
-                assert session.run(total, {count: 10}) >= 10
-                with pytest.raises(
-                    errors.ResourceExhaustedError, match="MILLRACE_MAX_MESSAGE_BYTES"
-                ):
-                    session.run(total, {count: 1_000_000})
-                trainer.step()
-                assert session.run(total, {count: 10}) >= 10
-    finally:
-        message.max_block_bytes.cache_clear()
+def test_between_tasks_a_message_may_be_so_large_and_no_larger(small_messages, make_job, way):
+    cluster, trainer = make_job(way=way)
+    with tf.device("/job:worker/task:0"):
+        count = tf.placeholder(tf.int32, [])
+        value = tf.random_uniform([count], 1, 2)
+    with tf.device("/job:ps/task:0"):
+        total = tf.reduce_sum(value)
+    for job in ("worker", "ps"):  # sent by the master, and to it
+        with tf.Session(cluster.target(job, 0, remote=True)) as session:
+            assert session.run(total, {count: 10}) >= 10
+            with pytest.raises(errors.ResourceExhaustedError, match="MILLRACE_MAX_MESSAGE_BYTES"):
+                session.run(total, {count: 1_000_000})
+            trainer.step()
+            assert session.run(total, {count: 10}) >= 10
