@@ -87,7 +87,7 @@ class MessageReader:
         if self._start:
             self._buffer[:left] = self._buffer[self._start : self._end]
             self._start, self._end = 0, left
-        if self._poll is not None and not left:
+        if lookout.is_on and self._poll is not None and not left:
             lookout.until(self._poll, _never)
         count: int = self._connection.recv_into(self._buffer[left:])
         self._traffic.bytes_received += count

@@ -456,14 +456,19 @@ class CompiledStage:
         """
         assert self._copies is not None
         slots = self._variable_slots(resources)
+        found = []
         for lock in slots.locked:
             lock.acquire()
         try:
-            values = self._values(slots.kept, self._kept)
-            return [np.asarray(values[i]) for i in self._copies]
+            for i in self._copies:
+                value = slots.kept[i].value
+                if value is None:
+                    raise uninitialized(self._kept[i])
+                found.append(np.asarray(value))
         finally:
             for lock in reversed(slots.locked):
                 lock.release()
+        return found
 
     def forms_ahead(
         self, given: Mapping[Edge, Any] = _NONE_GIVEN

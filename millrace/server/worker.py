@@ -10,6 +10,7 @@ It knows no transport and no service: it posts messages and is told what arrived
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
 import time
@@ -50,6 +51,9 @@ _OF_WHAT_IS_GONE = (
     errors.OutOfRangeError,
     errors.FailedPreconditionError,
 )
+#: What a part takes of CPU time that is mostly Python, which one thread at a time runs anyway.
+_SHORT_SECONDS = 0.001
+_NO_TURN = contextlib.nullcontext()
 #: Is told the step, its results (where they are), or the error.
 OnDone = Callable[[Step | None, list[Any], errors.OpError | None], None]
 #: Fetches what another task has for a step: address, step, key, what ends the wait.
@@ -99,6 +103,9 @@ class Worker:
         #: between reading variables and sending gradients is a step, of which nothing runs here.
         self._heard_of: dict[str, float] = {}
         self._relay = Relay(self.resume_elsewhere)
+        #: Held while a short part runs: threads that fight for the interpreter in the middle of
+        #: such parts take twice as long as one after the other.
+        self._turn = threading.Lock()
         #: How many steps and parts of steps of each client compute here at a time.
         self.allotments = Allotments(limits.COMPUTING_STEPS_PER_CLIENT.value, self.resume_elsewhere)
         self.sessions = WorkerSessions(
@@ -231,7 +238,7 @@ class Worker:
             if error is None:
                 graph.has_run = True
                 try:
-                    results = [execution.values[slot] for slot in graph.plan.result_slots]
+                    results = list(graph.plan.take_results(execution.values))
                     step.wait_until_done()
                 except Exception as failure:
                     error = failure
@@ -271,10 +278,13 @@ class Worker:
         on_done: OnDone,
     ) -> None:
         """Runs a part that has all it needs: it need not be found by what it would wait for."""
-        results, _, error = self._run_now(graph, number, step, request)
-        self.boards.refresh()
-        self.count(step)
-        on_done(step, results, error)
+        with self._turn if graph.is_short else _NO_TURN:
+            start = time.thread_time()
+            results, _, error = self._run_now(graph, number, step, request)
+            self.boards.refresh()
+            self.count(step)
+            on_done(step, results, error)
+            graph.is_short = time.thread_time() - start < _SHORT_SECONDS
 
     def _run_and_owe(
         self,

@@ -110,6 +110,8 @@ class RegisteredGraph:
         self.only_receives = _only_receives(self.plan)
         #: Whether it ran before: the first run compiles, which takes long.
         self.has_run = False
+        #: Whether it took little time when it ran last, with all that it needs.
+        self.is_short = False
 
 
 def _only_receives(plan: Plan) -> int | None:
