@@ -263,7 +263,7 @@ class CompiledStage:
         )
         #: Whether somebody has asked to make it later, and then, of the last run if that was
         #: short: what it has stored, and the inputs' shapes.
-        self._may_owe = False
+        self._is_noted = False
         self._last: tuple[list[Any], list[Any]] | None = None
         #: Where the latest run has its variables; for a program that is being made.
         self._resources: ResourceStore | None = None
@@ -319,7 +319,7 @@ class CompiledStage:
         outcome: _Outcome | None = None
         views: list[tuple[int, Any]] = []
         # Only who reads without writing has a choice, and who may do it later.
-        start = time.perf_counter() if self._only_reads or self._may_owe else 0.0
+        start = time.perf_counter() if self._only_reads or self._is_noted else 0.0
         views_only = self._is_long and self._only_reads
         locked = () if views_only else slots.locked
         for lock in locked:
@@ -367,7 +367,7 @@ class CompiledStage:
         if outcome is None:
             # The nodes turned out not to fit into one program, not into this one, or to need none.
             return self.run(inputs, step)
-        if self._may_owe:
+        if self._is_noted:
             is_short = not (self._is_long or outcome.notes.moves)
             self._last = (outcome.written, _shapes(dynamic)) if is_short else None
         outputs = outcome.outputs
@@ -382,6 +382,14 @@ class CompiledStage:
             outputs.insert(place, view)
         return outputs
 
+    def may_owe(self, resources: ResourceStore) -> bool:
+        """Whether `owe` is worth a try: nobody seems to have changed the variables meanwhile."""
+        self._is_noted = True
+        if self._last is None:
+            return False
+        values = [slot.value for slot in self._variable_slots(resources).written]
+        return all(map(operator.is_, values, self._last[0]))
+
     def owe(self, inputs: list[Any], step: Any) -> Callable[[], None] | None:
         """Lets an update that `is_sure` follow later: whoever looks at its variables waits for it.
 
@@ -395,7 +403,6 @@ class CompiledStage:
         Returns:
           What makes the update, to be called soon, in this thread; None if it is not to follow.
         """
-        self._may_owe = True
         last, program = self._last, self._programs.get(())
         if last is None or program is None or _shapes(inputs) != last[1]:
             return None

@@ -220,7 +220,13 @@ class Worker:
                 self._heard_of[master] = time.monotonic()
             if quick and first is not None and graph.only_receives == first[0]:
                 run = self._run_at_once
-                if may_owe and graph.plan.ends_with_update and lookout.is_on and not request.trace:
+                if (
+                    may_owe
+                    and lookout.is_on
+                    and not request.trace
+                    and graph.plan.ends_with_update
+                    and graph.plan.stages[-1].may_owe(step.resources)
+                ):
                     run = self._run_and_owe
                 self._relay.deliver(lambda: run(graph, number, step, request, on_done))
                 return

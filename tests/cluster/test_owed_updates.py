@@ -9,6 +9,7 @@ import millrace as tf
 from millrace.cli.status import ask
 from millrace.runtime import compiled_stage
 from millrace.runtime.compiled_stage import CompiledStage
+from millrace.server.boards import Boards
 
 PS, WORKER = "/job:ps/task:0", "/job:worker/task:0"
 SIZE = 10_000
@@ -139,3 +140,26 @@ def test_a_traced_step_tells_of_its_update(training, session, owed):
         "XLA" in n.timeline_label or "stage" in n.node_name for d in on_ps for n in d.node_stats
     )
     assert owed.count == 0
+
+
+def test_with_two_workers_nobody_waits_for_the_others_update(make_cluster, monkeypatch, owed):
+    monkeypatch.setenv("MILLRACE_SPIN", "1")
+    monkeypatch.setattr(compiled_stage, "_LONG_SECONDS", 60.0)
+    cluster = make_cluster({"ps": 1, "worker": 2}, "socket")
+    training = Training(cluster)
+    with tf.device("/job:worker/task:1"):
+        gradient = training.v * 0.0 + 1.0
+    optimizer = tf.train.GradientDescentOptimizer(1.0)
+    other = optimizer.apply_gradients([(gradient, training.v)], training.step)
+    owing = []
+    owe = Boards.owe
+    monkeypatch.setattr(Boards, "owe", lambda self: owing.append(self) or owe(self))
+    with (
+        tf.Session(cluster.target("worker", 0)) as one,
+        tf.Session(cluster.target("worker", 1)) as two,
+    ):
+        one.run(tf.global_variables_initializer())
+        for i in range(0, 20, 2):
+            assert one.run([training.seen, training.train])[0] == -i
+            two.run(other)
+    assert owed.count == 0 and not owing

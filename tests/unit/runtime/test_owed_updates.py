@@ -42,6 +42,9 @@ class Training:
     def stage(self) -> Any:
         return self.plan.stages[-1]
 
+    def may_owe(self) -> bool:
+        return bool(self.stage.may_owe(self.state.resources))
+
     def owe(self, gradient: Any = GRADIENT) -> Any:
         return self.stage.owe([gradient], self.step())
 
@@ -58,8 +61,10 @@ def training(monkeypatch: pytest.MonkeyPatch) -> Training:
     monkeypatch.setattr(compiled_stage, "_LONG_SECONDS", 60.0)  # however busy the machine is
     made = Training()
     assert made.stage.is_sure
-    assert made.owe() is None  # Nothing is known of it yet.
     made.run(made.plan, GRADIENT)
+    assert not made.may_owe() and made.owe() is None  # Nobody wanted to know of it.
+    made.run(made.plan, GRADIENT)
+    assert made.may_owe()
     return made
 
 
@@ -68,7 +73,7 @@ def test_updates_that_follow_later_are_the_same(training: Training) -> None:
         training.owe()()
     with tf.Graph().as_default():
         other = Training()
-        for _ in range(5):
+        for _ in range(6):
             other.run(other.plan, GRADIENT)
         np.testing.assert_array_equal(training.value(), other.value())
 
@@ -101,7 +106,7 @@ def test_whoever_looks_at_the_variable_meanwhile_waits_for_the_update(training: 
 
 def test_a_variable_that_others_have_changed_is_updated_at_once(training: Training) -> None:
     training.run(Plan(prune([], [training.v.initializer], [])))
-    assert training.owe() is None
+    assert not training.may_owe() and training.owe() is None
     np.testing.assert_array_equal(training.value(), [1.0, 1.0, 1.0])
     training.run(training.plan, GRADIENT)
     assert training.owe() is not None
