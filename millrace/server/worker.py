@@ -307,10 +307,12 @@ class Worker:
         """
         owing = self.boards.owe()
         results, update, error = self._run_now(graph, number, step, request, may_owe=True)
-        # What is large is written with a lock held that others hold while they wait for variables.
-        is_told = update is not None and _is_little([*results, *step.exchange.last])
+        is_told = False
         try:
-            if is_told:
+            # What is large is written with a lock held that others hold while they wait for
+            # variables.
+            if update is not None and _is_little([*results, *step.exchange.last]):
+                is_told = True
                 on_done(step, results, error)
         finally:
             try:

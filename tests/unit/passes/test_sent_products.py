@@ -48,6 +48,43 @@ def test_a_gradient_that_waits_for_the_others_is_found_and_its_send_waits_instea
     assert all("product" not in [c.name for c in node.controls] for node in program.nodes)
 
 
+def gradients_of_two_layers():
+    """Of the weights, as TensorFlow groups them: those of a layer wait for each other."""
+    with tf.device(WORKER):
+        x = tf.placeholder_with_default(tf.zeros([5, 200]), [None, 200])
+        inner = tf.nn.relu(tf.matmul(x, tf.zeros([200, 300]) + 1.0, name="first"))
+        weights = tf.zeros([300, 200]) + 1.0
+        loss = tf.reduce_sum(tf.matmul(inner, weights, name="second") ** 2.0)
+        (of_inner,) = tf.gradients(loss, [inner])
+        of_outer = tf.gradients(loss, [weights, inner], name="outer")[0]
+        of_first = tf.matmul(x, of_inner, transpose_a=True, name="of_first")
+    return of_outer, of_first
+
+
+def test_a_gradient_is_found_that_those_of_earlier_layers_wait_for():
+    outer, first = gradients_of_two_layers()
+    program, found = on_worker([used_on_ps(outer), used_on_ps(first, PS1)])
+    assert found == ["of_first", "outer/second_grad/MatMul_1"]
+    sends = {node.inputs[0].node.name: node for node in program.nodes if node.definition is SEND}
+    assert sorted(sends) == found
+    assert not any(
+        control.name in found
+        for node in program.nodes
+        if node.definition is not SEND
+        for control in node.controls
+    )
+
+
+def test_other_sends_still_wait_for_a_product():
+    with tf.device(WORKER):
+        weights, bias = tf.tuple([product(), tf.zeros([200]) + 1.0])
+        bias = bias * 2.0
+    program, found = on_worker([used_on_ps(weights), used_on_ps(bias, PS1)])
+    assert found == ["product"]
+    (other,) = (n for n in program.nodes if n.definition is SEND and n.attrs["to"] == PS1.encode())
+    assert "product" in [control.name for control in other.controls]
+
+
 def test_a_product_that_is_fetched_too_is_not():
     made = product()
     assert on_worker([used_on_ps(made), made])[1] == []
