@@ -10,7 +10,6 @@ It knows no transport and no service: it posts messages and is told what arrived
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import threading
 import time
@@ -53,7 +52,6 @@ _OF_WHAT_IS_GONE = (
 )
 #: What a part takes of CPU time that is mostly Python, which one thread at a time runs anyway.
 _SHORT_SECONDS = 0.001
-_NO_TURN = contextlib.nullcontext()
 #: Is told the step, its results (where they are), or the error.
 OnDone = Callable[[Step | None, list[Any], errors.OpError | None], None]
 #: Fetches what another task has for a step: address, step, key, what ends the wait.
@@ -284,13 +282,19 @@ class Worker:
         on_done: OnDone,
     ) -> None:
         """Runs a part that has all it needs: it need not be found by what it would wait for."""
-        with self._turn if graph.is_short else _NO_TURN:
+        turn = self._turn if graph.is_short else None
+        if turn is not None:
+            turn.acquire()
+        try:
             start = time.thread_time()
             results, _, error = self._run_now(graph, number, step, request)
             self.boards.refresh()
             self.count(step)
             on_done(step, results, error)
             graph.is_short = time.thread_time() - start < _SHORT_SECONDS
+        finally:
+            if turn is not None:
+                turn.release()
 
     def _run_and_owe(
         self,
