@@ -5,7 +5,8 @@ traces some steps of it (RunMetadata). The time of each task from the beginning 
 its end is divided into what the task did: an instant belongs to the stage that began last, waiting
 counts only where nothing else runs, and what is in no stage is Python: session and master before
 the first stage, executor and messages between stages. A trace travels to the client when the step
-is over, which takes longer than the step's own answer: so the end is that of steps without a trace.
+is over, which takes longer than the step's own answer: so the end is that of steps without a trace,
+or of the last stage, if a ps makes its update after it has answered in those.
 Beside the CPU time of the tasks stands that of the same training in one process, one session and
 no messages: gradient and update, of a synchronous round a gradient for each worker. With `perf` on
 the machine, a second table has the CPU time of the tasks by library.
