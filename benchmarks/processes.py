@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import pathlib
@@ -53,6 +54,15 @@ def wide_console() -> Console:
     return console if console.is_terminal else Console(width=120)
 
 
+#: prctl's number for the signal that a process gets when the one that started it is gone.
+_PR_SET_PDEATHSIG = 1
+
+
+def _end_with_parent() -> None:
+    """However a benchmark is ended, its tasks end with it: also those that are stopped."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 class Task:
     """One process of a cluster; its lines that begin with @ are reports."""
 
@@ -60,7 +70,7 @@ class Task:
         self.log = log
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
-            text=True, env=environment, cwd=HERE,
+            text=True, env=environment, cwd=HERE, preexec_fn=_end_with_parent,
         )  # fmt: skip
         self._reports: queue.Queue[dict | None] = queue.Queue()
         threading.Thread(target=self._read, daemon=True).start()
