@@ -391,7 +391,7 @@ class Plan:
         #: Whether it never holds a thread for long: no files, no user's Python, no wait that a
         #: branch or loop makes by itself.
         self.is_quick = all(_is_quick(stage) for stage in self.stages)
-        #: Whether its last stage is an update of which nothing else depends, and that is sure.
+        #: Whether its last stage is an update that is sure: then nothing else needs it.
         self.ends_with_update = len(self.stages) > 1 and getattr(self.stages[-1], "is_sure", False)
         self._link(program, late_arguments)
         self.compiled_count = sum(

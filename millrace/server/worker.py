@@ -101,8 +101,8 @@ class Worker:
         #: between reading variables and sending gradients is a step, of which nothing runs here.
         self._heard_of: dict[str, float] = {}
         self._relay = Relay(self.resume_elsewhere)
-        #: Held while a short part runs: threads that fight for the interpreter in the middle of
-        #: such parts take twice as long as one after the other.
+        #: Held while a short part runs that owes nothing: threads that fight for the interpreter in
+        #: the middle of such parts take twice as long as one after the other.
         self._turn = threading.Lock()
         #: How many steps and parts of steps of each client compute here at a time.
         self.allotments = Allotments(limits.COMPUTING_STEPS_PER_CLIENT.value, self.resume_elsewhere)
