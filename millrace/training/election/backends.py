@@ -33,7 +33,7 @@ def open_register(address: Address, master: str) -> Register:
         back_end: Any = importlib.import_module("millrace.training.election.zookeeper")
     except ImportError as error:
         raise ImportError(
-            "An election in ZooKeeper needs the package kazoo: pip install 'millrace[zookeeper]'"
+            "An election in ZooKeeper needs the package kazoo: pip install kazoo"
         ) from error
     register: Register = back_end.ZooKeeperRegister(address.hosts, address.path, access)
     return register
