@@ -15,13 +15,12 @@ from millrace.core.cluster_spec import ClusterSpec
 from millrace.graph.graph import Graph
 from millrace.platform import logging
 from millrace.platform.file_access import FileAccess
+from millrace.protocol.leaving import LeavingTasks
 from millrace.rpc import messages
 from millrace.rpc.channel import Channel, start_thread
 from millrace.rpc.message import Message
 from millrace.rpc.service import on_abandoned
-from millrace.server.distributed_step import (
-    Gathering,
-)
+from millrace.server.distributed_step import Gathering
 from millrace.server.master_session import MasterSession
 from millrace.server.peers import Peers
 from millrace.server.tasks import filtered_tasks
@@ -55,6 +54,8 @@ class Master:
         self.sessions: dict[str, MasterSession] = {}
         self._opening: set[MasterSession] = set()
         self._closed = False
+        #: Which tasks have left the job; set by the server.
+        self.leaving = LeavingTasks(())
         #: Of steps: no other master's are near.
         self._numbers = itertools.count(secrets.randbits(62) | 1)
         #: What is to be done when there is time, also on behalf of the garbage collector, which

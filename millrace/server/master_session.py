@@ -11,7 +11,7 @@ import secrets
 import threading
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tensorboard.compat.proto import step_stats_pb2
@@ -50,7 +50,7 @@ from millrace.server.meeting import Meeting, choose_tasks
 from millrace.server.remote_part import LateParts, RemotePart
 from millrace.server.standing_step import StandingStep, can_stand
 from millrace.server.step_errors import cause_of
-from millrace.server.tasks import task_of
+from millrace.server.tasks import task_of, tasks_named
 from millrace.server.worker_sessions import WorkerSession
 
 if TYPE_CHECKING:
@@ -90,33 +90,74 @@ class MasterSession:
         self._lock = threading.RLock()  # see Worker
         self._steps: set[int] = set()
         self._partial_runs: set[int] = set()
+        #: Held while the session meets tasks that had left the job.
+        self._meeting_absent = threading.Lock()
         self._closed = False
         self._is_open = False
         self._home, self._addresses = choose_tasks(
             config, target, master.cluster, self._worker.task, master.peers.me.address
         )
-        self._meeting = Meeting(master.peers, self._home)
+        self._meeting = self._new_meeting()
+        #: The tasks that have left the job and were not waited for, with their addresses. A step
+        #: whose graph names one of them waits for it.
+        self._absent: dict[str, str] = {}
         self._devices: list[Any] = []
         self._placer: Placer
         self._state: WorkerSession
 
     # -- Opening ---------------------------------------------------------------------------
 
+    def _new_meeting(self) -> Meeting:
+        master = self._master
+        return Meeting(master.peers, self._home, lambda: master.leaving.gone)
+
     def open(self) -> None:
-        """Waits until all tasks are there, and makes them ready."""
+        """Waits until all tasks are there that have not left the job, and makes them ready."""
+        needed = tasks_named(op.device for op in self.graph.get_operations())
+        self._devices = self._meeting.meet(self._addresses, self._master.devices(), needed)
+        self._absent = dict(self._meeting.absent)
+        self._make_placer()
+        try:
+            present = [task for task in self._addresses if task not in self._absent]
+            self._open_on(present)
+            self._state = self._worker.sessions.create_session(
+                self.handle,
+                self._master.peers.me.address,
+                self._addresses,
+                self._config.isolate_session_state,
+                self._file_access,
+            )
+        except BaseException:
+            self.close()
+            raise
+        self._is_open = True
+
+    def _make_placer(self) -> None:
         config = self._config
-        self._devices = self._meeting.meet(self._addresses, self._master.devices())
         self._placer = Placer(
             [device.name for device in self._devices],
             allow_soft_placement=config.allow_soft_placement,
             log=config.log_device_placement,
         )
-        try:
-            self._state = self._open_everywhere()
-        except BaseException:
-            self.close()
-            raise
-        self._is_open = True
+
+    def _meet_absent(self, devices: Iterable[str]) -> None:
+        """Waits for tasks that had left the job and that a step's nodes name."""
+        named = tasks_named(devices)
+        with self._meeting_absent:
+            wanted = {task: place for task, place in self._absent.items() if task in named}
+            if not wanted:
+                return
+            self._meeting = self._new_meeting()
+            if self._closed:  # before it could be given up
+                raise self._closed_error()
+            on_abandoned(self._meeting.give_up)
+            home = [d for d in self._devices if task_of(d.name) == self._home]
+            found = self._meeting.meet(wanted, home, wanted)
+            self._open_on(list(wanted))
+            self._devices += found[len(home) :]
+            self._make_placer()
+            for task in wanted:
+                del self._absent[task]
 
     @property
     def is_busy(self) -> bool:
@@ -127,33 +168,29 @@ class MasterSession:
         """Stops waiting for tasks; nothing happens when the session is open."""
         self._meeting.give_up()
 
-    def _open_everywhere(self) -> WorkerSession:
-        config, me = self._config, self._master.peers.me
-        isolated = config.isolate_session_state
-        for task, address in self._addresses.items():
+    def _open_on(self, tasks: Iterable[str]) -> None:
+        """Opens the session on other tasks."""
+        cluster: dict[str, dict[int, str]] = {}
+        for name, place in self._addresses.items():
+            spec = DeviceSpec.from_string(name)
+            assert spec.job is not None and spec.task is not None
+            cluster.setdefault(spec.job, {})[spec.task] = place
+        for task in tasks:
             if task == self._home:
                 continue
             request = messages.CreateWorkerSessionRequest(
                 session_handle=self.handle,
-                isolate_session_state=isolated,
-                master_task=me.address,
+                isolate_session_state=self._config.isolate_session_state,
+                master_task=self._master.peers.me.address,
                 client=self._client,
             )
-            job = DeviceSpec.from_string(task)
-            request.server_def.job_name = job.job
-            request.server_def.task_index = job.task
-            cluster: dict[str, dict[int, str]] = {}
-            for name, place in self._addresses.items():
-                spec = DeviceSpec.from_string(name)
-                assert spec.job is not None and spec.task is not None
-                cluster.setdefault(spec.job, {})[spec.task] = place
+            spec = DeviceSpec.from_string(task)
+            request.server_def.job_name = spec.job
+            request.server_def.task_index = spec.task
             request.server_def.cluster.CopyFrom(ClusterSpec(cluster).as_cluster_def())
-            stub = self._master.peers.connection(address).worker()
+            stub = self._master.peers.connection(self._addresses[task]).worker()
             with within(_REGISTER_SECONDS, task, "make ready for a session"):
                 stub.create_worker_session(request, timeout=_REGISTER_SECONDS)
-        return self._worker.sessions.create_session(
-            self.handle, me.address, self._addresses, isolated, self._file_access
-        )
 
     # -- Preparing -------------------------------------------------------------------------
 
@@ -173,6 +210,8 @@ class MasterSession:
         if self._closed:
             raise self._closed_error()
         program = prune(fetches, targets, feeds)
+        if self._absent:
+            self._meet_absent(node.device for node in program.nodes)
         self._placer.place(program.nodes)
         if not has_control_flow(program):
             few_unique(program)
@@ -486,7 +525,11 @@ class MasterSession:
                 self._worker.end(number)
         self._worker.sessions.delete_session(self.handle)
         self._master.sessions.pop(self.handle, None)
-        others = [item for item in self._addresses.items() if item[0] != self._home]
+        others = [
+            item
+            for item in self._addresses.items()
+            if item[0] != self._home and item[0] not in self._absent
+        ]
         if not others:
             return
         told = threading.Semaphore(0)

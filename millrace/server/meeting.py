@@ -1,18 +1,23 @@
 """Which tasks a session has, and the wait until all of them are there.
 
-Every task is asked at the same time, in a thread of its own, again and again until it answers: who
-waits says for whom. One that refuses ends the wait for all. No thread asks on when the wait is over
-or the session is given up.
+Every task is asked at the same time, in a thread of its own, again and again until it answers; the
+log says which ones are waited for. A task that does not answer and has left the job well
+(`protocol/leaving.py`) is not waited for, unless the session needs it: the tasks that do answer
+know. One that refuses ends the wait for all. No thread asks on when the wait is over or the session
+is given up.
 """
 
 from __future__ import annotations
 
+import json
 import threading
 import time
+from collections.abc import Callable, Collection
 from typing import Any
 
 from millrace.core import errors
 from millrace.core.cluster_spec import ClusterSpec
+from millrace.platform import logging
 from millrace.platform.patience import Patience
 from millrace.rpc import messages
 from millrace.rpc.channel import start_thread
@@ -21,6 +26,8 @@ from millrace.server.tasks import filtered_tasks, task_of
 
 #: How long one question to a task lasts.
 _ASK_SECONDS = 0.5
+#: How often the tasks that answer are asked which ones have left the job.
+_LEARN_SECONDS = 1.0
 #: A connection over which a task does not answer for so long is replaced.
 _RENEW_SECONDS = 5.0
 
@@ -66,27 +73,42 @@ class Meeting:
     Args:
       peers: How they are reached.
       home: What the task of the master is called in the session.
+      left: The addresses of the tasks that the master's task knows to have left the job.
+
+    Attributes:
+      absent: The tasks that were not waited for because they have left, with their addresses.
     """
 
-    def __init__(self, peers: Peers, home: str) -> None:
+    def __init__(
+        self, peers: Peers, home: str, left: Callable[[], Collection[str]] = lambda: ()
+    ) -> None:
         self._peers = peers
         self._home = home
+        self._left_here = left
+        self.absent: dict[str, str] = {}
         #: Set when nobody waits for tasks any more.
         self._given_up = threading.Event()
+        #: Guards what is learned from others of tasks that have left.
+        self._learning = threading.Lock()
+        self._learned: set[str] = set()
+        self._learned_at = float("-inf")
 
-    def meet(self, tasks: dict[str, str], mine: list[Any]) -> list[Any]:
+    def meet(
+        self, tasks: dict[str, str], mine: list[Any], needed: Collection[str] = ()
+    ) -> list[Any]:
         """The devices of all tasks, those of the master's first; waits until all have answered.
 
         Args:
           tasks: Their addresses, by their names.
           mine: The devices of the master's task.
+          needed: The names of the tasks that are waited for even if they have left.
 
         Raises:
           UnavailableError: Nobody wants the session any more.
           OpError: A task refuses.
         """
         try:
-            return self._meet(tasks, mine)
+            return self._meet(tasks, mine, needed)
         finally:
             self.give_up()  # ends the threads that still ask, whatever happened
 
@@ -94,16 +116,26 @@ class Meeting:
         """Stops waiting for tasks; nothing happens when all have been met."""
         self._given_up.set()
 
-    def _meet(self, tasks: dict[str, str], mine: list[Any]) -> list[Any]:
+    def _meet(self, tasks: dict[str, str], mine: list[Any], needed: Collection[str]) -> list[Any]:
         here = self._peers.me.address
         found: dict[str, list[Any]] = {self._home: mine}
         failures: dict[str, errors.OpError] = {}
         met = threading.Semaphore(0)
         others = {task: address for task, address in tasks.items() if address != here}
 
+        def has_left(task: str, address: str) -> bool:
+            if task in needed:
+                return False
+            present = [others[each] for each in list(found) if each in others]
+            return address in self._learn_who_left(present)
+
         def ask(task: str, address: str) -> None:
             try:
-                found[task] = self._ask(task, address)
+                devices = self._ask(task, address, has_left)
+                if devices is None:
+                    self.absent[task] = address
+                else:
+                    found[task] = devices
             except errors.OpError as error:
                 failures[task] = error
                 self._given_up.set()  # One that fails is enough.
@@ -118,7 +150,7 @@ class Meeting:
             raise next(iter(failures.values()))
         devices: list[Any] = []
         for task in [self._home, *(t for t in tasks if t != self._home)]:
-            for device in found[task]:
+            for device in found.get(task, ()):
                 copy = messages.DeviceAttributes()
                 copy.CopyFrom(device)
                 # A session's own cluster may know the task by another name than its server does.
@@ -126,8 +158,10 @@ class Meeting:
                 devices.append(copy)
         return devices
 
-    def _ask(self, task: str, address: str) -> list[Any]:
-        """The devices of a task; waits until it answers."""
+    def _ask(
+        self, task: str, address: str, has_left: Callable[[str, str], bool]
+    ) -> list[Any] | None:
+        """The devices of a task; waits until it answers, or None when it has left the job."""
         patience = Patience("CreateSession has waited")
         renewed = time.monotonic()
         while not self._given_up.is_set():
@@ -140,6 +174,13 @@ class Meeting:
                 )
                 return list(answer.device_attributes)
             except (errors.DeadlineExceededError, errors.UnavailableError):
+                if has_left(task, address):
+                    logging.warning(
+                        "%s at %s has left the job: this session does not wait for it.",
+                        task,
+                        address,
+                    )
+                    return None
                 patience.tell(
                     lambda: (
                         f"{task} at {address}: check that its process runs and that the "
@@ -152,3 +193,22 @@ class Meeting:
         raise errors.UnavailableError(
             None, None, f"Nobody waits any more for the session that {task} was needed for."
         )
+
+    def _learn_who_left(self, present: list[str]) -> set[str]:
+        """The addresses of the tasks that have left, as this task and those present know.
+
+        One thread at a time asks, and not too often: there may be as many that want to know as
+        there are tasks.
+        """
+        with self._learning:
+            if time.monotonic() >= self._learned_at + _LEARN_SECONDS:
+                self._learned = set(self._left_here())
+                for address in present:
+                    try:
+                        answer = self._peers.connection(address).status(_ASK_SECONDS)
+                        self._learned.update(map(str, json.loads(answer).get("left", ())))
+                    except (errors.OpError, ValueError, AttributeError, TypeError) as error:
+                        # TensorFlow's tasks know nothing of it.
+                        logging.debug("%s does not say which tasks have left: %s", address, error)
+                self._learned_at = time.monotonic()
+            return self._learned

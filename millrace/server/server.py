@@ -21,7 +21,7 @@ from millrace.graph.graph import Graph
 from millrace.ops.xla import use_threads
 from millrace.platform import logging
 from millrace.platform.file_access import FileAccess
-from millrace.protocol.departures import Departures
+from millrace.protocol.leaving import LeavingTasks
 from millrace.rpc import messages
 from millrace.rpc.channel import Channel, start_thread
 from millrace.rpc.message import Kind, Message
@@ -48,8 +48,8 @@ from millrace.server.worker_service import WorkerService
 
 ServerDef = messages.ServerDef
 _MEMORY_LIMIT = 256 << 20
-#: A process that ends waits no longer for others to hear of it.
-_FAREWELL_SECONDS = 2.0
+#: A process that leaves the job waits no longer for others to hear of it.
+_LEAVE_SECONDS = 2.0
 #: What is longer of an error's text is cut in the middle.
 _MAX_ERROR_TEXT = 64 << 10
 #: Running servers of this process by target: a session to one of them makes no call.
@@ -136,8 +136,9 @@ class Server:
             self._devices,
             definition.default_session_config,
         )
-        self._departures = Departures(self._other_jobs())
-        self._worker.sessions.on_session = self._departures.came
+        self._leaving = LeavingTasks(self._other_jobs(), self._other_tasks())
+        self._worker.sessions.on_session = self._leaving.came
+        self._master.leaving = self._leaving
         self._watch = Watch(
             self._task,
             settings_from(os.environ),
@@ -183,6 +184,7 @@ class Server:
             "cluster": {job: _tasks(self._cluster, job) for job in self._cluster.jobs},
             "devices": [device.name for device in self._devices()],
             "sessions": len(self._master.sessions),
+            "left": self._leaving.gone,
             **self._worker.status(),
             "traffic": {
                 peer: {name: getattr(traffic, name) for name in traffic.__slots__}
@@ -192,7 +194,7 @@ class Server:
 
     def _stop_on_request(self, question: bytes) -> bytes:
         if question:
-            self._departures.left(question.decode(errors="replace"))
+            self._leaving.left(question.decode(errors="replace"))
             self._stop_if_over()
             return b"{}"
         # The answer must be on its way before the door closes.
@@ -266,7 +268,7 @@ class Server:
         self._stopped.wait()
 
     def _stop_if_over(self) -> None:
-        if self._is_joined and self._departures.is_over:
+        if self._is_joined and self._leaving.is_over:
             # Whoever has told must get its answer.
             threading.Timer(0.1, self.stop).start()
 
@@ -277,23 +279,30 @@ class Server:
             atexit.register(_say_left, weakref.ref(self))
 
     def _tell_left(self) -> None:
-        """Tells the tasks of other jobs that this one needs them no more."""
+        """Tells the other tasks that this one has left the job: it needs them no more."""
 
         def tell(address: str) -> None:
             try:
-                self._peers.connection(address).say_left(self._address, _FAREWELL_SECONDS)
+                self._peers.connection(address).say_left(self._address, _LEAVE_SECONDS)
             except errors.OpError as error:
                 logging.debug("%s did not hear of the end of %s: %s", address, self._task, error)
 
-        told = [start_thread(tell, f"millrace leaves {a}", a) for a in self._other_jobs()]
+        told = [start_thread(tell, f"millrace leaves {a}", a) for a in self._other_tasks()]
+        deadline = time.monotonic() + _LEAVE_SECONDS
         for thread in told:
-            thread.join(_FAREWELL_SECONDS)
+            thread.join(max(0.0, deadline - time.monotonic()))
 
     def _other_jobs(self) -> list[str]:
         """The addresses of the tasks of other jobs than this one's."""
         own = self._server_def.job_name
         jobs = [job for job in self._cluster.jobs if job != own]
         return [address for job in jobs for address in _tasks(self._cluster, job).values()]
+
+    def _other_tasks(self) -> list[str]:
+        """The addresses of all tasks but this one."""
+        own = self._own_address()
+        tasks = [a for job in self._cluster.jobs for a in _tasks(self._cluster, job).values()]
+        return [address for address in tasks if address != own]
 
     def stop(self) -> None:
         """Ends all sessions and steps, and frees the port."""

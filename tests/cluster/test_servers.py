@@ -154,14 +154,14 @@ def test_join_returns_when_another_process_asks_the_server_to_stop(start, backgr
 def test_join_does_not_return_while_a_worker_trains_that_had_left_and_came_back(
     cluster, background, monkeypatch
 ):
-    monkeypatch.setattr("millrace.server.server._FAREWELL_SECONDS", 60.0)
+    monkeypatch.setattr("millrace.server.server._LEAVE_SECONDS", 60.0)
     ps, again, other = cluster["ps", 0], cluster["worker", 0], cluster["worker", 1]
     joined = background(ps.join)
     again._tell_left()
     with tf.Session(again.target):
         pass
     other._tell_left()
-    assert not ps._departures.is_over
+    assert not ps._leaving.is_over
     again._tell_left()
     joined.result()
 

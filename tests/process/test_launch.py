@@ -31,6 +31,14 @@ def die_after_a_checkpoint():
     open("tried", "w").close()
     os.kill(os.getpid(), signal.SIGKILL)
 
+def die_after_worker_1():
+    while not os.path.islink("worker-1"):
+        time.sleep(0.01)
+    while os.path.exists("/proc/" + os.readlink("worker-1")):
+        time.sleep(0.01)
+    open("tried", "w").close()
+    os.kill(os.getpid(), signal.SIGKILL)
+
 def main(_):
     cluster = tf.train.ClusterSpec({"ps": FLAGS.ps_hosts.split(","),
                                     "worker": FLAGS.worker_hosts.split(",")})
@@ -54,12 +62,19 @@ def main(_):
         FLAGS.train_steps = 10 ** 9
     hooks = [tf.train.StopAtStepHook(last_step=FLAGS.train_steps)]
     folder = "model" if kills else None
-    # Without it, a worker that is late would wait for one that has ended.
-    config = tf.ConfigProto(device_filters=["/job:ps", "/job:worker/task:%d" % FLAGS.task_index])
+    outlives = FLAGS.trouble == "killed chief"
+    if outlives and FLAGS.task_index == 1:
+        os.symlink(str(os.getpid()), "worker-1")
+        hooks = [tf.train.StopAtStepHook(num_steps=5)]
+    filters = ["/job:ps", "/job:worker/task:%d" % FLAGS.task_index]
+    config = tf.ConfigProto(device_filters=[] if outlives else filters)
     with tf.train.MonitoredTrainingSession(server.target, FLAGS.task_index == 0, folder,
                                            hooks=hooks, save_checkpoint_steps=10,
                                            config=config) as session:
         print("session is open")
+        if outlives and FLAGS.task_index == 0 and not os.path.exists("tried"):
+            session.run(train)
+            die_after_worker_1()
         while not session.should_stop():
             session.run(train)
     print("worker is done")
@@ -166,6 +181,18 @@ def test_a_job_survives_a_ps_that_is_killed_without_anybodys_help(tmp_path: Path
     assert last["tasks"]["ps-0"]["restarts"] == 1
     assert "worker is done" in logs["worker-0.log"] and "worker is done" in logs["worker-1.log"]
     assert "model.ckpt-50" in (tmp_path / "model/checkpoint").read_text()  # -500, or a step later
+    assert not processes_in(tmp_path)
+
+
+def test_a_chief_that_is_restarted_trains_on_after_another_worker_has_left(tmp_path: Path) -> None:
+    done = launch(tmp_path, "--trouble=killed chief", options=("--max-restarts", "1", "--json"))
+    logs = {path.name: path.read_text() for path in (tmp_path / "logs").glob("*.log")}
+    assert done.returncode == 0, (done.stderr, logs)
+    tasks = json.loads(done.stdout.splitlines()[-1])["tasks"]
+    assert (tasks["worker-0"]["restarts"], tasks["worker-1"]["restarts"]) == (1, 0)
+    assert "/job:worker/replica:0/task:1" in logs["worker-0.log"]
+    assert "has left the job: this session does not wait for it" in logs["worker-0.log"]
+    assert "worker is done" in logs["worker-0.log"] and "worker is done" in logs["worker-1.log"]
     assert not processes_in(tmp_path)
 
 
