@@ -1,4 +1,4 @@
-"""What a step costs, counted instead of timed: messages, bytes, XLA programs, Python calls.
+"""What a step costs, counted instead of timed: messages, bytes, XLA calls, wake-ups.
 
 The counts do not depend on how busy the machine is, so a test holds them (`counted_work.json` has
 what is allowed). One process has the ps tasks of a workload, this one has its workers, and they
@@ -8,9 +8,11 @@ of all workers; workers take turns, so that the counts do not depend on who is q
     python benchmarks/counted_work.py [--only WORKLOAD] [--functions 30] [--write]
 
 `--functions` names the functions that are called most in a step, `--write` sets what is allowed to
-what is found. It fails when a count is above what is allowed: Python calls by more than 3 %, the
-others at all. How many functions Python calls for the same lines depends on its version: other
-versions than the one that wrote the file are held to the other counts only.
+what is found. It fails when a count is above what is allowed. Messages, bytes and XLA calls must
+not grow at all. Wake-ups (how often a thread of a ps goes to sleep and is woken) and Python calls
+may grow by a quarter: they are there to find what happens too often, not to forbid a function that
+makes the code clearer. How many functions Python calls for the same lines depends on its version:
+other versions than the one that wrote the file are held to the other counts only.
 """
 
 from __future__ import annotations
@@ -44,15 +46,22 @@ from processes import free_ports  # noqa: E402
 ALLOWED = HERE / "counted_work.json"
 WRITE = "python benchmarks/counted_work.py --write"
 PYTHON = ".".join(map(str, sys.version_info[:2]))
-#: Python calls may be so much more than allowed: who meets whom first is not always the same.
-TOLERANCE = 0.03
+#: By how much Python calls and wake-ups may grow.
+TOLERANCE = 0.25
 #: Steps before counting: compilation, connections, and what is learned from the first steps.
 WARM_STEPS = 6
 STEPS = 15
 #: A task that nobody waits for makes no calls, and pings would be counted.
 QUIET = {"MILLRACE_SPIN": "0", "MILLRACE_HEARTBEAT_SECONDS": "1000"}
 GRPC_THREADS = ("event_engine", "grpc_", "lifeguard", "timer_manager")
-COUNTS = ("messages", "bytes", "xla_calls", "ps_python_calls", "worker_python_calls")
+COUNTS = (
+    "messages",
+    "bytes",
+    "xla_calls",
+    "ps_wake_ups",
+    "ps_python_calls",
+    "worker_python_calls",
+)
 
 
 def small_cnn(tf: Any) -> tuple[Any, Iterator[dict]]:
@@ -273,6 +282,7 @@ class Cluster:
             time.sleep(0.001)
         return {
             **{name: ours[name] + theirs[name] for name in ("messages", "bytes", "xla_calls")},
+            "ps_wake_ups": self._ps.ask("switches"),
             "ps_python_calls": theirs["python_calls"],
             "worker_python_calls": ours["python_calls"],
         }
@@ -311,9 +321,9 @@ def count_work(
         cluster.close()
     found: dict[str, float] = {}
     for name in COUNTS:
-        if name.endswith("python_calls"):
+        if name.endswith(("python_calls", "wake_ups")):
             steps = [b[name] - a[name] for a, b in itertools.pairwise(marks)]
-            # Who comes first, and who has to wait, costs a few calls more or less.
+            # Which task comes first, and which has to wait, costs a few more or less.
             found[name] = round(statistics.median(steps))
         else:
             made = (marks[-1][name] - marks[0][name]) / STEPS
@@ -328,7 +338,10 @@ def count_work(
 def held(allowed: dict[str, float], version: str) -> Iterator[tuple[str, float, float]]:
     """The counts that are held, with what is allowed and how far off it may be."""
     for name in COUNTS:
-        if not name.endswith("python_calls"):
+        if name.endswith("wake_ups"):
+            # A thread may find a lock taken, by chance, and sleep once more.
+            yield name, allowed[name], max(1.0, allowed[name] * TOLERANCE)
+        elif not name.endswith("python_calls"):
             yield name, allowed[name], 0.0
         elif version == PYTHON:
             yield name, allowed[name], allowed[name] * TOLERANCE

@@ -56,7 +56,6 @@ __all__ = [
     "JOINS_LOOPS",
     "ArrayImpl",
     "compiled",
-    "has_one_thread",
     "jax",
     "jnp",
     "lax",
@@ -85,8 +84,6 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _KEPT_BYTES = 1 << 30
 #: Variables of the environment that tell XLA's CPU client how many threads it gets.
 _THREADS = ("PJRT_NPROC", "NPROC")
-#: How many it was given by `use_threads`; None for its own choice, or the user's.
-_threads_given: int | None = None
 
 
 def _keep_freed_memory() -> None:
@@ -201,17 +198,10 @@ def use_threads(count: int) -> bool:
     """
     if xla_bridge.backends_are_initialized() or any(name in os.environ for name in _THREADS):
         return False
-    global _threads_given
     os.environ[_THREADS[0]] = str(count)
     try:
         with installed.quick_answers():
             jax.devices()
     finally:
         del os.environ[_THREADS[0]]
-    _threads_given = count
     return True
-
-
-def has_one_thread() -> bool:
-    """Whether XLA's pool was given a single thread."""
-    return _threads_given == 1

@@ -11,9 +11,6 @@ in no cell. Each looks at the other's word after it has written its own, with a 
 between (that of a lock's release), so at least one of them sees what the other has done. That is so
 on x86; on other processors there are no boards.
 
-An owner that is about to show something else, and must not be seen to be late with it, says so:
-what is shown is *owed* then, and readers look out for it.
-
 A reader can spoil nothing but what is shown: what it writes into the control file makes the owner
 keep pages, a few for each reader, or show nothing.
 """
@@ -26,26 +23,19 @@ import os
 import platform
 import struct
 import threading
-import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from millrace.rpc import shared_memory
-from millrace.rpc.spin import lookout
 
 IS_SUPPORTED = shared_memory.IS_SUPPORTED and platform.machine().lower() in ("x86_64", "amd64")
 
 _CONTROL_BYTES = 4096
-#: The word of the shown page: (how-manieth << 8) + page, 0 for none, -1 when it is over, -2 when
-#: something else will be shown in a moment.
+#: The word of the shown page: (how-manieth << 8) + page, 0 for none, -1 when it is over.
 _SHOWN = 0
 _OVER = -1
-_OWED = -2
-#: How long a reader looks out for what is owed, and how many looks it takes before it asks the
-#: clock. Then it reads otherwise.
-_PATIENCE, _LOOKS = 0.002, 16
 #: A byte that readers set.
 _WAS_READ = 16
 #: The cells: 0, or one more than the page that is used.
@@ -156,11 +146,6 @@ class Board:
         self._page = -1
         self._words[_SHOWN] = 0
 
-    def owe(self) -> None:
-        """Lets readers wait: what is shown is out of date, and the next is about to come."""
-        if self._page >= 0:
-            self._words[_SHOWN] = _OWED
-
     def _free_page(self) -> int | None:
         with self._fence:
             pass
@@ -249,8 +234,6 @@ class BoardReader:
         """
         for _ in range(3):
             shown = self._words[_SHOWN]
-            if shown == _OWED:
-                shown = self._look_out()
             if shown <= 0:
                 return None
             with self._lock:
@@ -269,18 +252,6 @@ class BoardReader:
                 return [np.ndarray(shape, kind, block, at) for shape, kind, at in self._arrays]
             self.leave(cell)
         return None
-
-    def _look_out(self) -> int:
-        """The word, once it tells what is shown; or not any more, after a moment."""
-        words = self._words
-        end = time.monotonic() + (_PATIENCE if lookout.is_on else 0.0)
-        while True:
-            for _ in range(_LOOKS):
-                shown = words[_SHOWN]
-                if shown != _OWED:
-                    return shown
-            if time.monotonic() >= end:
-                return shown
 
     def _open(self, number: int) -> Any:
         """The memory of a page that was not used before; None if it cannot be used."""

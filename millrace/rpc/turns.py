@@ -19,7 +19,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
-from millrace.platform.scheduling import do_not_interrupt
 from millrace.rpc.spin import lookout
 
 #: The own thread reads again when nobody else has read for so long, in seconds: with nobody
@@ -133,7 +132,6 @@ class Listener:
         self._is_asleep = False
         self._is_busy = False
         self.in_round = False
-        do_not_interrupt()
 
     def __del__(self) -> None:
         os.close(self._wake)

@@ -12,7 +12,6 @@ runs, one that only counts and sorts out (`bookkeeping`), such as whether variab
 from __future__ import annotations
 
 import contextlib
-import operator
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -46,7 +45,7 @@ from millrace.runtime.kernel_call import (
     variable_key,
 )
 from millrace.runtime.plain_update import is_plain_update
-from millrace.runtime.resources import OWED, ResourceStore, VariableSlot
+from millrace.runtime.resources import ResourceStore, VariableSlot
 
 #: After this many different compilations a stage runs op by op.
 MAX_TRACES = 24
@@ -254,17 +253,6 @@ class CompiledStage:
         #: Whether it reads variables and writes none.
         self._only_reads = bool(self._kept) and not self._written
         self._is_long = False
-        #: Whether it does nothing but update variables, in a way that cannot fail.
-        self.is_sure = (
-            bool(self._written)
-            and not (outputs or self._static or self.random_nodes or use.perhaps)
-            and not _has_checks(nodes)
-            and is_plain_update(nodes)
-        )
-        #: Whether somebody has asked to make it later, and then, of the last run if that was
-        #: short: what it has stored, and the inputs' shapes.
-        self._is_noted = False
-        self._last: tuple[list[Any], list[Any]] | None = None
         #: Where the latest run has its variables; for a program that is being made.
         self._resources: ResourceStore | None = None
 
@@ -318,8 +306,8 @@ class CompiledStage:
         step.xla_calls += 1
         outcome: _Outcome | None = None
         views: list[tuple[int, Any]] = []
-        # Only who reads without writing has a choice, and who may do it later.
-        start = time.perf_counter() if self._only_reads or self._is_noted else 0.0
+        # Only a stage that reads without writing has a choice.
+        start = time.perf_counter() if self._only_reads else 0.0
         views_only = self._is_long and self._only_reads
         locked = () if views_only else slots.locked
         for lock in locked:
@@ -367,9 +355,6 @@ class CompiledStage:
         if outcome is None:
             # The nodes turned out not to fit into one program, not into this one, or to need none.
             return self.run(inputs, step)
-        if self._is_noted:
-            is_short = not (self._is_long or outcome.notes.moves)
-            self._last = (outcome.written, _shapes(dynamic)) if is_short else None
         outputs = outcome.outputs
         # One program's outputs become ready together: any of them tells.
         if outcome.written:
@@ -381,60 +366,6 @@ class CompiledStage:
         for place, view in views:
             outputs.insert(place, view)
         return outputs
-
-    def may_owe(self, resources: ResourceStore) -> bool:
-        """Whether `owe` is worth a try: nobody seems to have changed the variables meanwhile."""
-        self._is_noted = True
-        if self._last is None:
-            return False
-        values = [slot.value for slot in self._variable_slots(resources).written]
-        return all(map(operator.is_, values, self._last[0]))
-
-    def owe(self, inputs: list[Any], step: Any) -> Callable[[], None] | None:
-        """Lets an update that `is_sure` follow later: whoever looks at its variables waits for it.
-
-        They must be as the last run has left them, and the inputs of the same shapes: then nothing
-        is left that could fail. And that run must have been short.
-
-        Args:
-          inputs: As in `run`.
-          step: As in `run`.
-
-        Returns:
-          What makes the update, to be called soon, in this thread; None if it is not to follow.
-        """
-        last, program = self._last, self._programs.get(())
-        if last is None or program is None or _shapes(inputs) != last[1]:
-            return None
-        stored, shapes = last
-        slots = self._variable_slots(step.resources)
-        for lock in slots.locked:
-            lock.acquire()
-        old = [slot.value for slot in slots.written]
-        kept = [slot.value for slot in slots.kept]
-        if not all(map(operator.is_, old, stored)) or any(value is None for value in kept):
-            for lock in reversed(slots.locked):
-                lock.release()
-            return None
-        for slot in slots.written:
-            slot.value = OWED
-        step.xla_calls += 1
-
-        def update() -> None:
-            new, start = old, time.perf_counter()
-            self._last = None
-            try:
-                new = program(old[: len(slots.donated)], kept, inputs, ()).written
-                if time.perf_counter() - start < _LONG_SECONDS:
-                    self._last = new, shapes
-            finally:
-                for slot, value in zip(slots.written, new, strict=True):
-                    if slot.value is OWED:  # Nobody has dropped the variable meanwhile.
-                        slot.value = value
-                for lock in reversed(slots.locked):
-                    lock.release()
-
-        return update
 
     def _store_some(
         self, outcome: _Outcome, written: list[VariableSlot], dynamic: list[Any]
@@ -721,10 +652,6 @@ def _first_array(outputs: list[Any]) -> Any:
     if outputs and isinstance(outputs[0], ArrayImpl):
         return outputs[0]
     return next(iter(jax.tree.leaves(outputs)), None)
-
-
-def _shapes(values: list[Any]) -> list[Any]:
-    return [value.shape for value in values]
 
 
 def _bytes(values: list[Any]) -> int:

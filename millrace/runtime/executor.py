@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import threading
 import time
 from collections import deque
@@ -54,47 +53,25 @@ def run_values(plan: Plan, step: Step, feeds: Sequence[Any]) -> list[Any]:
     return list(plan.take_results(values))
 
 
-def run_without_waiting(
-    plan: Plan, step: Step, feeds: Sequence[Any], *, may_owe: bool = False
-) -> tuple[list[Any], Callable[[], None] | None]:
+def run_without_waiting(plan: Plan, step: Step, feeds: Sequence[Any]) -> list[Any]:
     """Runs a whole plan of which it is known that nothing has to wait, though it might.
 
     Its exchange has all that it receives; the results stay where they are.
-
-    Args:
-      plan: The plan.
-      step: What it is a step of.
-      feeds: The values of its arguments.
-      may_owe: Whether a sure update at its end may follow later (`CompiledStage.owe`).
-
-    Returns:
-      The results, and what makes the update that is owed, if one is.
     """
-    update: Callable[[], None] | None = None
     before = file_access.confine(step.session.file_access)
     try:
         values = plan.new_values()
         for slot, value in zip(plan.argument_slots, feeds, strict=True):
             values[slot] = value
-        if may_owe:
-            _sweep(plan, step, values, but_last=True)
-            last, inputs = plan.stages[-1], list(plan.take_inputs[-1](values))
-            update = last.owe(inputs, step)
-            if update is None:
-                last.run(inputs, step)
-        else:
-            _sweep(plan, step, values)
+        _sweep(plan, step, values)
     finally:
         file_access.confine(before)
-    return list(plan.take_results(values)), update
+    return list(plan.take_results(values))
 
 
-def _sweep(plan: Plan, step: Step, values: list[Any], *, but_last: bool = False) -> None:
+def _sweep(plan: Plan, step: Step, values: list[Any]) -> None:
     is_traced = step.events is not None
-    stages: Any = zip(plan.take_inputs, plan.in_order, strict=True)
-    if but_last:
-        stages = itertools.islice(stages, len(plan.in_order) - 1)
-    for take, (stage, _, given, flattens) in stages:
+    for take, (stage, _, given, flattens) in zip(plan.take_inputs, plan.in_order, strict=True):
         inputs = list(take(values))
         outputs = traced_run(stage, inputs, step) if is_traced else stage.run(inputs, step)
         if flattens:

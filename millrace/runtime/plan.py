@@ -47,13 +47,11 @@ from millrace.passes.node import (
 )
 from millrace.passes.pad_unique import pad_unique
 from millrace.passes.rendezvous import RECEIVES, SENDS
-from millrace.passes.sent_products import sent_products
 from millrace.passes.transfer import RECEIVE, SEND
 from millrace.runtime import (
     assign_stage,
     compile_ahead,
     count_stage,
-    product_stage,
     row_stage,
 )
 from millrace.runtime.accumulator_stage import (
@@ -81,7 +79,6 @@ from millrace.runtime.kernel_call import (
     gather_inputs,
     variable_key,
 )
-from millrace.runtime.product_stage import ProductStage
 from millrace.runtime.queue_stage import handle_stage
 from millrace.runtime.row_stage import (
     PlainStage,
@@ -305,10 +302,7 @@ class Plan:
         pad_unique(program)
         program.nodes = schedule.topological_order(program.nodes)
         absorbed: set[Node] = set()
-        products: set[Node] = set()
         if not self.may_die and not late_arguments:
-            if product_stage.is_better():
-                products = sent_products(program)
             join_accumulators(program)
             absorbed = absorb_handles(program)
             program.nodes = schedule.topological_order(program.nodes)
@@ -316,7 +310,7 @@ class Plan:
         drawn_first = _initial_draws(program)
         used = {edge for node in program.nodes for edge in node.inputs} | set(program.results)
         in_rows = {node for node in program.nodes if row_stage.applies(node, used)}
-        alone = drawn_first | in_rows | products
+        alone = drawn_first | in_rows
         grouped = schedule.stages(
             program,
             lambda node: node not in alone and can_compile(node, folded),
@@ -357,8 +351,6 @@ class Plan:
                 self.stages.append(SentRowsStage(rows, SendStage(first)))
             elif first in in_rows:
                 self.stages.append(row_stage.row_stage(first, outside, f"stage_{i}"))
-            elif first in products:
-                self.stages.append(ProductStage(first, f"stage_{i}"))
             elif functions_of(first):
                 self.stages.append(function_stage(first, Plan))
             elif first.definition is RECEIVE:
@@ -391,8 +383,6 @@ class Plan:
         #: Whether it never holds a thread for long: no files, no user's Python, no wait that a
         #: branch or loop makes by itself.
         self.is_quick = all(_is_quick(stage) for stage in self.stages)
-        #: Whether its last stage is an update that is sure: then nothing else needs it.
-        self.ends_with_update = len(self.stages) > 1 and getattr(self.stages[-1], "is_sure", False)
         self._link(program, late_arguments)
         self.compiled_count = sum(
             isinstance(s, CompiledStage) and not s.is_empty for s in self.stages
@@ -516,7 +506,7 @@ def _is_quick(stage: Any) -> bool:
         return True
     if isinstance(stage, ApplyGradientsStage | TakeGradientsStage | PlainStage):
         return True
-    if isinstance(stage, AssignStage | CountStage | ProductStage | SentRowsStage):
+    if isinstance(stage, AssignStage | CountStage | SentRowsStage):
         return True
     if isinstance(stage, HandleStage):
         return stage.blocking or _IN_MEMORY.search(stage.node.type) is not None

@@ -17,27 +17,12 @@ from millrace.core.resource_handle import DEFAULT_CONTAINER, ResourceHandle
 _R = TypeVar("_R")
 
 
-class _Owed:
-    """Stands in a slot for what an update will have stored before the slot's lock is free.
-
-    Whoever would use it as a value fails as with a buffer that an update has taken, and waits.
-    """
-
-    shape = dtype = None
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        raise RuntimeError("The variable is being updated.")
-
-
-OWED = _Owed()
-
-
 class VariableSlot:
     """One variable's storage.
 
     Attributes:
       value: The current buffer, a jax.Array (an object ndarray for strings), or None while
-        uninitialised, or `OWED`. Never changed in place by Python: a write replaces it.
+        uninitialised. Never changed in place by Python: a write replaces it.
       lock: Held by writers from reading the old buffer to storing the new one.
       serial: A number by which locks are taken in one order.
     """

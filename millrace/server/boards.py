@@ -2,8 +2,7 @@
 
 A task that has asked for the same variables before is told of a board that shows them. From then
 on, nothing that this task says may be newer than its boards: before any word leaves, `refresh`
-shows what has changed. So whoever hears of an update also finds it on the board. Where an update
-follows the word that tells of it, the boards *owe* it meanwhile, and readers wait.
+shows what has changed. So whoever hears of an update also finds it on the board.
 
 What nobody reads any more is not shown any more, until somebody asks for it again.
 """
@@ -47,8 +46,6 @@ class _Shown:
         #: The variables' values that are shown.
         self._newest: list[Any] = []
         self._unread = 0
-        #: How many updates are about to be made that others were told of already.
-        self.owed = 0
         self.is_over = False
 
     def admit(self, channel: Channel) -> board.Place | None:
@@ -70,16 +67,8 @@ class _Shown:
         """Somebody will read."""
         self._unread = 0
 
-    def owe(self) -> None:
-        """Lets readers wait for an update."""
-        self.owed += 1
-        self._newest = []
-        self._board.owe()
-
     def refresh(self) -> None:
         """Shows the newest values, if they have changed and somebody reads them."""
-        if self.owed:
-            return
         values = list(map(_VALUE, self._slots))
         if len(values) == len(self._newest) and all(map(operator.is_, values, self._newest)):
             return
@@ -157,27 +146,6 @@ class Boards:
             for shown in list(self._shown.values()):
                 if not shown.is_over:
                     shown.refresh()
-
-    def owe(self) -> list[_Shown]:
-        """Lets readers wait, because somebody will be told of an update before it is made.
-
-        Returns:
-          What is to be `settle`d when it is made.
-        """
-        if not self._shown:
-            return []
-        with self._lock:
-            owing = [shown for shown in self._shown.values() if not shown.is_over]
-            for shown in owing:
-                shown.owe()
-        return owing
-
-    def settle(self, owing: list[_Shown]) -> None:
-        """Shows what is so now, after `owe`."""
-        with self._lock:
-            for shown in owing:
-                shown.owed -= 1
-        self.refresh()
 
     def forget_lost(self) -> None:
         """Forgets readers whose channel is closed, and the boards that nobody is left to read."""

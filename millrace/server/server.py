@@ -18,7 +18,6 @@ from millrace.core import errors
 from millrace.core.cluster_spec import ClusterDef, ClusterSpec
 from millrace.core.config import ConfigProto, RunMetadata
 from millrace.graph.graph import Graph
-from millrace.ops.xla import use_threads
 from millrace.platform import logging
 from millrace.platform.file_access import FileAccess
 from millrace.protocol.leaving import LeavingTasks
@@ -360,7 +359,7 @@ class Server:
             work = None if graph is None else threads.largest_product(graph)
             count = threads.choose(cores, tasks, same_job, work)
         if count:
-            use_threads(count)
+            threads.use(count)
 
     def reset(self, containers: list[str] | None, config: Any) -> None:
         """Drops containers on all tasks."""
@@ -411,9 +410,7 @@ class Server:
                 return
             _answer(channel, answer)
 
-        # On this machine the answer is a word in a socket: it waits for nobody.
-        may_owe = channel.process is not None
-        self._worker.run(message.key, message.step, channel.address, request, on_done, may_owe)
+        self._worker.run(message.key, message.step, channel.address, request, on_done)
 
     def _read(self, channel: Channel, message: Message) -> None:
         """Sends the variables that a message asks for."""

@@ -3,7 +3,8 @@
 XLA's pool has a thread for each core. Where every core has a task of its own, handing parts of a
 small program from thread to thread costs more than it gains: the gradient of the seed programs'
 MLP takes 370 µs of one thread and 500 to 800 µs of two. What is chosen here is chosen before
-XLA's first use in the process; later it cannot change.
+XLA's first use in the process; later it cannot change. NumPy's products get one thread where XLA
+has one: its threads would take the cores from other tasks.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import math
 
 from millrace.core.cluster_spec import ClusterSpec
 from millrace.graph.graph import Graph
+from millrace.ops import blas, xla
 
 #: A matrix product of as many multiplications is worth more threads than the machine's share.
 MUCH_WORK = 200_000_000
@@ -34,6 +36,12 @@ def choose(cores: int, tasks: int, same_job: int, work: int | None) -> int | Non
     if work is None or work < MUCH_WORK:
         return max(1, cores // tasks)
     return max(1, cores // same_job)
+
+
+def use(count: int) -> None:
+    """Gives XLA so many threads, unless it has its threads already or the user chose."""
+    if xla.use_threads(count) and count == 1:
+        blas.use_one_thread()
 
 
 def neighbours(cluster: ClusterSpec, job: str, address: str) -> tuple[int, int]:

@@ -19,10 +19,8 @@ from typing import Any
 
 from millrace.core import errors
 from millrace.platform import limits
-from millrace.rpc import shared_memory
 from millrace.rpc.channel import Channel
 from millrace.rpc.message import Message
-from millrace.rpc.spin import lookout
 from millrace.runtime import chain, executor
 from millrace.runtime.allotments import Allotments
 from millrace.runtime.cancellation import Cancellation
@@ -101,7 +99,7 @@ class Worker:
         #: between reading variables and sending gradients is a step, of which nothing runs here.
         self._heard_of: dict[str, float] = {}
         self._relay = Relay(self.resume_elsewhere)
-        #: Held while a short part runs that owes nothing: threads that fight for the interpreter in
+        #: Held while a short part runs: threads that fight for the interpreter in
         #: the middle of such parts take twice as long as one after the other.
         self._turn = threading.Lock()
         #: How many steps and parts of steps of each client compute here at a time.
@@ -189,7 +187,6 @@ class Worker:
         master: str,
         request: RunRequest,
         on_done: OnDone,
-        may_owe: bool = False,
     ) -> None:
         """Runs a part for the master of another task; returns at once or when it has to wait.
 
@@ -199,7 +196,6 @@ class Worker:
           master: The address of the master's task.
           request: What it is run with.
           on_done: Is told the end.
-          may_owe: Whether it may be told before a sure update is made.
         """
         feeds = request.feeds
         try:
@@ -217,16 +213,9 @@ class Worker:
             if first is not None:
                 self._heard_of[master] = time.monotonic()
             if quick and first is not None and graph.only_receives == first[0]:
-                run = self._run_at_once
-                if (
-                    may_owe
-                    and lookout.is_on
-                    and not request.trace
-                    and graph.plan.ends_with_update
-                    and graph.plan.stages[-1].may_owe(step.resources)
-                ):
-                    run = self._run_and_owe
-                self._relay.deliver(lambda: run(graph, number, step, request, on_done))
+                self._relay.deliver(
+                    lambda: self._run_at_once(graph, number, step, request, on_done)
+                )
                 return
             running = self.begin(graph, number, step, master)
             step.exchange.given = first
@@ -287,7 +276,7 @@ class Worker:
             turn.acquire()
         try:
             start = time.thread_time()
-            results, _, error = self._run_now(graph, number, step, request)
+            results, error = self._run_now(graph, number, step, request)
             self.boards.refresh()
             self.count(step)
             on_done(step, results, error)
@@ -296,64 +285,28 @@ class Worker:
             if turn is not None:
                 turn.release()
 
-    def _run_and_owe(
-        self,
-        graph: RegisteredGraph,
-        number: int,
-        step: Step,
-        request: RunRequest,
-        on_done: OnDone,
-    ) -> None:
-        """The same, where the end may be told before the update is made that the part ends with.
-
-        The master's task goes on meanwhile. Nobody sees the variables without the update any more:
-        who reads them here waits for their locks, who reads a board waits until it shows them.
-        """
-        owing = self.boards.owe()
-        results, update, error = self._run_now(graph, number, step, request, may_owe=True)
-        is_told = False
-        try:
-            # What is large is written with a lock held that others hold while they wait for
-            # variables.
-            if update is not None and _is_little([*results, *step.exchange.last]):
-                is_told = True
-                on_done(step, results, error)
-        finally:
-            try:
-                if update is not None:
-                    update()
-            finally:
-                self.boards.settle(owing)
-        self.count(step)
-        if not is_told:
-            on_done(step, results, error)
-
     def _run_now(
         self,
         graph: RegisteredGraph,
         number: int,
         step: Step,
         request: RunRequest,
-        may_owe: bool = False,
-    ) -> tuple[list[Any], Callable[[], None] | None, errors.OpError | None]:
-        """A part's results, the update that it owes, and its error."""
+    ) -> tuple[list[Any], errors.OpError | None]:
+        """A part's results, and its error."""
         exchange = step.exchange = Exchange(self, graph, number, step.cancellation)
         exchange.given = request.first
         results: list[Any] = []
-        update: Callable[[], None] | None = None
         error: errors.OpError | None = None
         try:
             if self.sessions.stopped:
                 raise self.sessions.stopped_error()
-            results, update = executor.run_without_waiting(
-                graph.plan, step, request.feeds, may_owe=may_owe
-            )
+            results = executor.run_without_waiting(graph.plan, step, request.feeds)
             step.wait_until_done()
         except Exception as failure:
             error = cause_of(failure, step)
         if self.sessions.stopped:
             error = self.sessions.stopped_error()
-        return results, update, error
+        return results, error
 
     def read(self, graph_number: int, key: int, channel: Channel) -> tuple[list[Any], bytes | None]:
         """Variables that another task's part of a step asks for, as they are now.
@@ -501,11 +454,6 @@ class Worker:
             numbers = [n for n, r in self._running.items() if r.graph.session is session]
         for number in numbers:
             self.cancel(number, errors.CancelledError(None, None, "Session has been closed."))
-
-
-def _is_little(tensors: list[Any]) -> bool:
-    """Whether tensors travel in the message that tells of them."""
-    return bool(sum(tensor.nbytes for tensor in tensors) < shared_memory.MIN_BYTES)
 
 
 def _turn_of(client: str) -> str:

@@ -1,7 +1,8 @@
 """A step of a benchmark costs no more than it did: counted work, so a busy machine is no excuse.
 
-`benchmarks/counted_work.json` has what is allowed; `python benchmarks/counted_work.py --write`
-writes it anew after a change that makes it less, or more for a reason.
+`benchmarks/counted_work.json` has what is allowed: messages, bytes, XLA calls and wake-ups as they
+are, Python calls up to a quarter more. `python benchmarks/counted_work.py --write` rewrites it
+after a change that makes it less, or more for a reason.
 """
 
 from __future__ import annotations

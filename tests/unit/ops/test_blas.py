@@ -27,10 +27,12 @@ def test_what_the_user_says_of_threads_holds(said, expected):
     assert answers("print(blas.use_one_thread())", **more) == [expected]
 
 
-def test_products_go_into_messages_where_xla_was_given_one_thread():
+@pytest.mark.parametrize(("count", "expected"), [(1, [1]), (2, [2])])
+def test_a_task_with_a_core_of_its_own_multiplies_in_one_thread(count, expected):
     code = (
-        "from millrace.runtime import product_stage as p; print(p.is_better());"
-        "xla.use_threads({}); print(p.is_better())"
+        "import threadpoolctl; from millrace.server import threads;"
+        f"threadpoolctl.threadpool_limits(2, 'blas'); threads.use({count});"
+        "print(*{i['num_threads'] for i in threadpoolctl.threadpool_info()"
+        " if i['user_api'] == 'blas'})"
     )
-    assert answers(code.format(1)) == ["False", "True"]
-    assert answers(code.format(2)) == ["False", "False"]
+    assert answers(code) == list(map(str, expected))

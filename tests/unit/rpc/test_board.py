@@ -4,14 +4,11 @@ import gc
 import os
 import subprocess
 import sys
-import threading
 
 import numpy as np
 import pytest
 
 from millrace.ops.xla import jax
-from millrace.rpc import board as rpc_board
-from millrace.rpc import spin
 from millrace.rpc.board import CELLS_EACH, Board, BoardReader, Place
 from millrace.rpc.message import layout_of
 
@@ -130,42 +127,6 @@ def test_hidden_values_are_not_read(board):
     assert reader.take() is None and not reader.is_over
     board.show(values(2))
     assert number_of(reader.take()) == 2
-
-
-def test_what_is_owed_is_waited_for(board, monkeypatch):
-    monkeypatch.setattr(spin.lookout, "is_on", True)
-    monkeypatch.setattr(rpc_board, "_PATIENCE", 60.0)
-    reader = reader_of(board)
-    board.show(values(1))
-    board.owe()
-    found = []
-    thread = threading.Thread(target=lambda: found.append(number_of(reader.take())))
-    thread.start()
-    thread.join(0.05)
-    assert thread.is_alive() and not found
-    board.show(values(2))
-    thread.join(60)
-    assert found == [2]
-
-
-@pytest.mark.parametrize("looks_out", [True, False])
-def test_what_stays_owed_is_not_read(board, monkeypatch, looks_out):
-    monkeypatch.setattr(spin.lookout, "is_on", looks_out)
-    reader = reader_of(board)
-    board.show(values(1))
-    board.owe()
-    assert reader.take() is None
-    assert not reader.is_over
-    board.show(values(2))
-    assert number_of(reader.take()) == 2
-
-
-def test_a_board_that_shows_nothing_owes_nothing(board):
-    board.owe()
-    assert reader_of(board).take() is None
-    board.hide()
-    board.owe()
-    assert board._words[0] == 0
 
 
 def test_a_board_that_is_closed_is_over_for_its_readers():
