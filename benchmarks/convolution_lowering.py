@@ -83,11 +83,11 @@ def training_step(tf: Any) -> Callable[[], None]:
 def xla_candidates() -> dict[str, dict[str, Callable[[], None]]]:
     """Pieces, and for each the ways to compute it; the first is what `millrace/ops` does."""
     import millrace as tf
-    from millrace.ops import convolution_kernels as conv
-    from millrace.ops import onednn
-    from millrace.ops import pooling_kernels as pool
-    from millrace.ops.windows import Window
-    from millrace.ops.xla import jax, jnp, lax
+    from millrace.compiler import onednn
+    from millrace.compiler.xla import jax, jnp, lax
+    from millrace.ops.nn import convolution_kernels as conv
+    from millrace.ops.nn import pooling_kernels as pool
+    from millrace.ops.nn.windows import Window
 
     arrays = {name: jnp.asarray(values(*shape)) for name, shape in ARRAYS.items()}
     five, three = [Window(5, 1, 1, b"SAME")] * 2, [Window(3, 1, 1, b"SAME")] * 2

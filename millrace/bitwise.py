@@ -1,6 +1,6 @@
 """`tf.bitwise`: operations on the bits of integers."""
 
-from millrace.ops.comparison import (
+from millrace.ops.math.comparison import (
     bitwise_and,
     bitwise_or,
     bitwise_xor,

@@ -1,7 +1,7 @@
 """`tf.debugging`: assertions and checks."""
 
-from millrace.ops.assertion import Assert, check_numerics
-from millrace.ops.checks import (
+from millrace.ops.control_flow.assertion import Assert, check_numerics
+from millrace.ops.control_flow.checks import (
     assert_equal,
     assert_greater,
     assert_greater_equal,
@@ -26,8 +26,8 @@ from millrace.ops.checks import (
     is_numeric_tensor,
     is_strictly_increasing,
 )
-from millrace.ops.checks import verify_tensor_all_finite as assert_all_finite
-from millrace.ops.elementwise import is_finite, is_inf, is_nan
+from millrace.ops.control_flow.checks import verify_tensor_all_finite as assert_all_finite
+from millrace.ops.math.elementwise import is_finite, is_inf, is_nan
 
 __all__ = [
     "Assert",

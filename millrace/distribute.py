@@ -1,4 +1,4 @@
 """`tf.distribute`: who is in the cluster."""
 
 from millrace.server.server import Server as Server
-from millrace.training import cluster_resolver as cluster_resolver
+from millrace.training.replicas import cluster_resolver as cluster_resolver

@@ -30,9 +30,9 @@ from millrace.core.dtypes import (
     uint64,
     variant,
 )
-from millrace.ops.cast import cast, saturate_cast
-from millrace.ops.complex_numbers import complex
-from millrace.ops.string_conversion import as_string
+from millrace.ops.array.cast import cast, saturate_cast
+from millrace.ops.math.complex_numbers import complex
+from millrace.ops.strings.conversion import as_string
 
 __all__ = [
     "QUANTIZED_DTYPES",

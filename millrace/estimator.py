@@ -2,6 +2,6 @@
 checkpoint. Re-exports only.
 """
 
-from millrace.training.warm_start import VocabInfo, WarmStartSettings
+from millrace.training.checkpoint.warm_start import VocabInfo, WarmStartSettings
 
 __all__ = ["VocabInfo", "WarmStartSettings"]

@@ -1,14 +1,14 @@
 """`tf.image`: operations on images."""
 
-from millrace.ops.array_blocks import extract_image_patches
-from millrace.ops.box_suppression import (
+from millrace.ops.array.blocks import extract_image_patches
+from millrace.ops.image.box_suppression import (
     non_max_suppression,
     non_max_suppression_overlaps,
     non_max_suppression_padded,
     non_max_suppression_with_scores,
 )
-from millrace.ops.image_boxes import draw_bounding_boxes, sample_distorted_bounding_box
-from millrace.ops.image_codec import (
+from millrace.ops.image.boxes import draw_bounding_boxes, sample_distorted_bounding_box
+from millrace.ops.image.codec import (
     adjust_jpeg_quality,
     decode_and_crop_jpeg,
     decode_bmp,
@@ -22,7 +22,7 @@ from millrace.ops.image_codec import (
     is_jpeg,
     random_jpeg_quality,
 )
-from millrace.ops.image_color import (
+from millrace.ops.image.color import (
     adjust_brightness,
     adjust_contrast,
     adjust_gamma,
@@ -43,9 +43,9 @@ from millrace.ops.image_color import (
     yiq_to_rgb,
     yuv_to_rgb,
 )
-from millrace.ops.image_color import per_image_standardization as per_image_whitening
-from millrace.ops.image_crops import crop_and_resize
-from millrace.ops.image_geometry import (
+from millrace.ops.image.color import per_image_standardization as per_image_whitening
+from millrace.ops.image.crops import crop_and_resize
+from millrace.ops.image.geometry import (
     central_crop,
     crop_to_bounding_box,
     flip_left_right,
@@ -58,9 +58,9 @@ from millrace.ops.image_geometry import (
     rot90,
     transpose,
 )
-from millrace.ops.image_geometry import resize_image_with_crop_or_pad as resize_with_crop_or_pad
-from millrace.ops.image_geometry import transpose as transpose_image
-from millrace.ops.image_measures import (
+from millrace.ops.image.geometry import resize_image_with_crop_or_pad as resize_with_crop_or_pad
+from millrace.ops.image.geometry import transpose as transpose_image
+from millrace.ops.image.measures import (
     extract_glimpse,
     image_gradients,
     psnr,
@@ -69,7 +69,7 @@ from millrace.ops.image_measures import (
     ssim_multiscale,
     total_variation,
 )
-from millrace.ops.image_resize import (
+from millrace.ops.image.resize import (
     ResizeMethod,
     resize_area,
     resize_bicubic,
@@ -77,8 +77,8 @@ from millrace.ops.image_resize import (
     resize_images,
     resize_nearest_neighbor,
 )
-from millrace.ops.image_resize import resize_images as resize
-from millrace.ops.random import random_crop
+from millrace.ops.image.resize import resize_images as resize
+from millrace.ops.random.random import random_crop
 
 __all__ = [
     "ResizeMethod",

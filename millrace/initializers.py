@@ -1,27 +1,27 @@
 """`tf.initializers`: initial values of variables, and the operations that apply them."""
 
-from millrace.ops.initializers import Constant as constant
-from millrace.ops.initializers import GlorotNormal as glorot_normal
-from millrace.ops.initializers import GlorotUniform as glorot_uniform
-from millrace.ops.initializers import Identity as identity
-from millrace.ops.initializers import (
+from millrace.ops.state.initializers import Constant as constant
+from millrace.ops.state.initializers import GlorotNormal as glorot_normal
+from millrace.ops.state.initializers import GlorotUniform as glorot_uniform
+from millrace.ops.state.initializers import Identity as identity
+from millrace.ops.state.initializers import (
     Initializer,
     he_normal,
     he_uniform,
     lecun_normal,
     lecun_uniform,
 )
-from millrace.ops.initializers import Ones as ones
-from millrace.ops.initializers import Orthogonal as orthogonal
-from millrace.ops.initializers import RandomNormal as random_normal
-from millrace.ops.initializers import RandomUniform as random_uniform
-from millrace.ops.initializers import TruncatedNormal as truncated_normal
-from millrace.ops.initializers import UniformUnitScaling as uniform_unit_scaling
-from millrace.ops.initializers import VarianceScaling as variance_scaling
-from millrace.ops.initializers import Zeros as zeros
-from millrace.ops.variables import global_variables_initializer as global_variables
-from millrace.ops.variables import local_variables_initializer as local_variables
-from millrace.ops.variables import variables_initializer as variables
+from millrace.ops.state.initializers import Ones as ones
+from millrace.ops.state.initializers import Orthogonal as orthogonal
+from millrace.ops.state.initializers import RandomNormal as random_normal
+from millrace.ops.state.initializers import RandomUniform as random_uniform
+from millrace.ops.state.initializers import TruncatedNormal as truncated_normal
+from millrace.ops.state.initializers import UniformUnitScaling as uniform_unit_scaling
+from millrace.ops.state.initializers import VarianceScaling as variance_scaling
+from millrace.ops.state.initializers import Zeros as zeros
+from millrace.ops.state.variables import global_variables_initializer as global_variables
+from millrace.ops.state.variables import local_variables_initializer as local_variables
+from millrace.ops.state.variables import variables_initializer as variables
 
 __all__ = [
     "Initializer",

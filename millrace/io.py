@@ -8,7 +8,13 @@ from millrace.data.tfrecord import (
     TFRecordWriter,
     tf_record_iterator,
 )
-from millrace.ops.image_codec import (
+from millrace.ops.data_flow.queues import (
+    PaddingFIFOQueue,
+    PriorityQueue,
+    QueueBase,
+    RandomShuffleQueue,
+)
+from millrace.ops.image.codec import (
     decode_and_crop_jpeg,
     decode_bmp,
     decode_gif,
@@ -20,8 +26,8 @@ from millrace.ops.image_codec import (
     extract_jpeg_shape,
     is_jpeg,
 )
-from millrace.ops.io import matching_files, read_file, write_file
-from millrace.ops.parsing import (
+from millrace.ops.io.io import matching_files, read_file, write_file
+from millrace.ops.parsing.parsing import (
     FixedLenFeature,
     FixedLenSequenceFeature,
     SparseFeature,
@@ -32,20 +38,19 @@ from millrace.ops.parsing import (
     parse_single_example,
     parse_single_sequence_example,
 )
-from millrace.ops.queues import PaddingFIFOQueue, PriorityQueue, QueueBase, RandomShuffleQueue
-from millrace.ops.sparse_serialization import (
+from millrace.ops.sparse.serialization import (
     deserialize_many_sparse,
     serialize_many_sparse,
     serialize_sparse,
 )
-from millrace.ops.string_conversion import (
+from millrace.ops.strings.conversion import (
     decode_compressed,
     decode_csv,
     decode_raw,
     parse_tensor,
     serialize_tensor,
 )
-from millrace.ops.strings import decode_base64, encode_base64
+from millrace.ops.strings.strings import decode_base64, encode_base64
 from millrace.platform import gfile
-from millrace.training.input import match_filenames_once
-from millrace.training.write_graph import write_graph
+from millrace.training.input.input import match_filenames_once
+from millrace.training.sessions.write_graph import write_graph

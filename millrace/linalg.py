@@ -1,47 +1,44 @@
 """`tf.linalg`: matrices."""
 
-from millrace.ops.array_diag import (
+from millrace.ops.array.diag import (
     diag as tensor_diag,
 )
-from millrace.ops.array_diag import (
+from millrace.ops.array.diag import (
     diag_part as tensor_diag_part,
 )
-from millrace.ops.array_diag import (
+from millrace.ops.array.diag import (
     eye,
 )
-from millrace.ops.array_diag import (
+from millrace.ops.array.diag import (
     matrix_band_part as band_part,
 )
-from millrace.ops.array_diag import (
+from millrace.ops.array.diag import (
     matrix_diag as diag,
 )
-from millrace.ops.array_diag import (
+from millrace.ops.array.diag import (
     matrix_diag_part as diag_part,
 )
-from millrace.ops.array_diag import (
+from millrace.ops.array.diag import (
     matrix_set_diag as set_diag,
 )
-from millrace.ops.array_layout import (
+from millrace.ops.array.layout import (
     matrix_transpose,
 )
-from millrace.ops.array_layout import (
+from millrace.ops.array.layout import (
     matrix_transpose as transpose,
 )
-from millrace.ops.clip import (
-    global_norm,
-)
-from millrace.ops.contraction import (
+from millrace.ops.linalg.contraction import (
     einsum,
     tensordot,
 )
-from millrace.ops.linear_algebra import (
+from millrace.ops.linalg.linear_algebra import (
     cross,
     matmul,
     matvec,
     norm,
     trace,
 )
-from millrace.ops.matrix_factorization import (
+from millrace.ops.linalg.matrix_factorization import (
     adjoint,
     cholesky,
     cholesky_solve,
@@ -56,31 +53,34 @@ from millrace.ops.matrix_factorization import (
     slogdet,
     svd,
 )
-from millrace.ops.matrix_factorization import (
+from millrace.ops.linalg.matrix_factorization import (
     matrix_determinant as det,
 )
-from millrace.ops.matrix_factorization import (
+from millrace.ops.linalg.matrix_factorization import (
     matrix_inverse as inv,
 )
-from millrace.ops.matrix_factorization import (
+from millrace.ops.linalg.matrix_factorization import (
     matrix_solve as solve,
 )
-from millrace.ops.matrix_factorization import (
+from millrace.ops.linalg.matrix_factorization import (
     matrix_solve_ls as lstsq,
 )
-from millrace.ops.matrix_factorization import (
+from millrace.ops.linalg.matrix_factorization import (
     matrix_square_root as sqrtm,
 )
-from millrace.ops.matrix_factorization import (
+from millrace.ops.linalg.matrix_factorization import (
     matrix_triangular_solve as triangular_solve,
 )
-from millrace.ops.matrix_factorization import (
+from millrace.ops.linalg.matrix_factorization import (
     self_adjoint_eig as eigh,
 )
-from millrace.ops.matrix_factorization import (
+from millrace.ops.linalg.matrix_factorization import (
     self_adjoint_eigvals as eigvalsh,
 )
-from millrace.ops.normalization import (
+from millrace.ops.math.clip import (
+    global_norm,
+)
+from millrace.ops.nn.normalization import (
     l2_normalize,
 )
 

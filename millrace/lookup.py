@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from millrace.ops.lookup import (
+from millrace.ops.lookup.tables import (
     DenseHashTable,
     KeyValueTensorInitializer,
     MutableHashTable,
@@ -10,7 +10,7 @@ from millrace.ops.lookup import (
     TextFileIndex,
     TextFileInitializer,
 )
-from millrace.ops.vocabulary import StaticVocabularyTable
+from millrace.ops.lookup.vocabulary import StaticVocabularyTable
 
 experimental = SimpleNamespace(DenseHashTable=DenseHashTable, MutableHashTable=MutableHashTable)
 

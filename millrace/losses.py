@@ -1,6 +1,6 @@
 """``tf.losses``: weighted losses. Re-exports only."""
 
-from millrace.ops.losses import (
+from millrace.ops.nn.losses import (
     Reduction,
     absolute_difference,
     add_loss,

@@ -1,9 +1,9 @@
 """`tf.manip`."""
 
-from millrace.ops.array_blocks import batch_to_space_nd, space_to_batch_nd
-from millrace.ops.array_gather import gather_nd, scatter_nd
-from millrace.ops.array_layout import reverse, roll, tile
-from millrace.ops.array_shape import reshape
+from millrace.ops.array.blocks import batch_to_space_nd, space_to_batch_nd
+from millrace.ops.array.gather import gather_nd, scatter_nd
+from millrace.ops.array.layout import reverse, roll, tile
+from millrace.ops.array.shape import reshape
 
 __all__ = [
     "batch_to_space_nd",

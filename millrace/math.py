@@ -1,10 +1,13 @@
 """`tf.math`: functions of numbers."""
 
-from millrace.ops.activation import (
-    softplus,
-    softsign,
+from millrace.ops.array.layout import (
+    invert_permutation,
 )
-from millrace.ops.arithmetic import (
+from millrace.ops.control_flow.checks import (
+    is_non_decreasing,
+    is_strictly_increasing,
+)
+from millrace.ops.math.arithmetic import (
     accumulate_n,
     add,
     add_n,
@@ -27,17 +30,10 @@ from millrace.ops.arithmetic import (
     xlog1py,
     xlogy,
 )
-from millrace.ops.arithmetic import (
+from millrace.ops.math.arithmetic import (
     div_no_nan as divide_no_nan,
 )
-from millrace.ops.array_layout import (
-    invert_permutation,
-)
-from millrace.ops.checks import (
-    is_non_decreasing,
-    is_strictly_increasing,
-)
-from millrace.ops.comparison import (
+from millrace.ops.math.comparison import (
     equal,
     greater,
     greater_equal,
@@ -49,22 +45,22 @@ from millrace.ops.comparison import (
     logical_xor,
     not_equal,
 )
-from millrace.ops.complex_numbers import (
+from millrace.ops.math.complex_numbers import (
     angle,
     conj,
     imag,
     real,
 )
-from millrace.ops.counting import (
+from millrace.ops.math.counting import (
     bincount,
     confusion_matrix,
 )
-from millrace.ops.cumulative import (
+from millrace.ops.math.cumulative import (
     cumprod,
     cumsum,
     cumulative_logsumexp,
 )
-from millrace.ops.elementwise import (
+from millrace.ops.math.elementwise import (
     abs,
     acos,
     acosh,
@@ -99,16 +95,12 @@ from millrace.ops.elementwise import (
     tan,
     tanh,
 )
-from millrace.ops.normalization import (
-    l2_normalize,
-    zero_fraction,
-)
-from millrace.ops.numeric import (
+from millrace.ops.math.numeric import (
     in_top_k,
     polyval,
     top_k,
 )
-from millrace.ops.reduction import (
+from millrace.ops.math.reduction import (
     argmax,
     argmin,
     count_nonzero,
@@ -124,7 +116,7 @@ from millrace.ops.reduction import (
     reduce_sum,
     reduce_variance,
 )
-from millrace.ops.segment import (
+from millrace.ops.math.segment import (
     segment_max,
     segment_mean,
     segment_min,
@@ -137,11 +129,7 @@ from millrace.ops.segment import (
     unsorted_segment_sqrt_n,
     unsorted_segment_sum,
 )
-from millrace.ops.softmax import (
-    log_softmax,
-    softmax,
-)
-from millrace.ops.special_functions import (
+from millrace.ops.math.special_functions import (
     bessel_i0,
     bessel_i0e,
     bessel_i1,
@@ -159,6 +147,18 @@ from millrace.ops.special_functions import (
     ndtri,
     polygamma,
     zeta,
+)
+from millrace.ops.nn.activation import (
+    softplus,
+    softsign,
+)
+from millrace.ops.nn.normalization import (
+    l2_normalize,
+    zero_fraction,
+)
+from millrace.ops.nn.softmax import (
+    log_softmax,
+    softmax,
 )
 
 __all__ = [

@@ -1,6 +1,26 @@
 """`tf.metrics`: metrics that accumulate over batches, as ``(value, update_op)`` pairs."""
 
-from millrace.ops.metrics import (
+from millrace.ops.metrics.at_k import (
+    average_precision_at_k,
+    precision_at_k,
+    precision_at_top_k,
+    recall_at_k,
+    recall_at_top_k,
+    sparse_average_precision_at_k,
+    sparse_precision_at_k,
+)
+from millrace.ops.metrics.at_thresholds import (
+    auc,
+    false_negatives_at_thresholds,
+    false_positives_at_thresholds,
+    precision_at_thresholds,
+    recall_at_thresholds,
+    sensitivity_at_specificity,
+    specificity_at_sensitivity,
+    true_negatives_at_thresholds,
+    true_positives_at_thresholds,
+)
+from millrace.ops.metrics.metrics import (
     accuracy,
     false_negatives,
     false_positives,
@@ -18,26 +38,6 @@ from millrace.ops.metrics import (
     root_mean_squared_error,
     true_negatives,
     true_positives,
-)
-from millrace.ops.metrics_at_k import (
-    average_precision_at_k,
-    precision_at_k,
-    precision_at_top_k,
-    recall_at_k,
-    recall_at_top_k,
-    sparse_average_precision_at_k,
-    sparse_precision_at_k,
-)
-from millrace.ops.metrics_at_thresholds import (
-    auc,
-    false_negatives_at_thresholds,
-    false_positives_at_thresholds,
-    precision_at_thresholds,
-    recall_at_thresholds,
-    sensitivity_at_specificity,
-    specificity_at_sensitivity,
-    true_negatives_at_thresholds,
-    true_positives_at_thresholds,
 )
 
 __all__ = [

@@ -1,7 +1,10 @@
 """``tf.nn``: what neural networks are built from. Re-exports only."""
 
 from millrace import rnn_cell
-from millrace.ops.activation import (
+from millrace.ops.array.blocks import depth_to_space, space_to_batch, space_to_depth
+from millrace.ops.math.elementwise import log_sigmoid, sigmoid, tanh
+from millrace.ops.math.numeric import in_top_k, top_k
+from millrace.ops.nn.activation import (
     crelu,
     elu,
     leaky_relu,
@@ -13,14 +16,13 @@ from millrace.ops.activation import (
     softsign,
     swish,
 )
-from millrace.ops.array_blocks import depth_to_space, space_to_batch, space_to_depth
-from millrace.ops.batch_norm import (
+from millrace.ops.nn.batch_norm import (
     batch_norm_with_global_normalization,
     batch_normalization,
     fused_batch_norm,
 )
-from millrace.ops.bias import bias_add, bias_add_v1, relu_layer, xw_plus_b
-from millrace.ops.candidate_sampling import (
+from millrace.ops.nn.bias import bias_add, bias_add_v1, relu_layer, xw_plus_b
+from millrace.ops.nn.candidate_sampling import (
     all_candidate_sampler,
     compute_accidental_hits,
     fixed_unigram_candidate_sampler,
@@ -28,7 +30,7 @@ from millrace.ops.candidate_sampling import (
     log_uniform_candidate_sampler,
     uniform_candidate_sampler,
 )
-from millrace.ops.convolution import (
+from millrace.ops.nn.convolution import (
     conv1d,
     conv1d_transpose,
     conv2d,
@@ -36,14 +38,14 @@ from millrace.ops.convolution import (
     conv2d_backprop_input,
     conv2d_transpose,
 )
-from millrace.ops.convolution_3d import (
+from millrace.ops.nn.convolution_3d import (
     conv3d,
     conv3d_backprop_filter,
     conv3d_backprop_filter_v2,
     conv3d_transpose,
     conv_transpose,
 )
-from millrace.ops.cross_entropy import (
+from millrace.ops.nn.cross_entropy import (
     log_poisson_loss,
     sigmoid_cross_entropy_with_logits,
     softmax_cross_entropy_with_logits,
@@ -51,13 +53,13 @@ from millrace.ops.cross_entropy import (
     sparse_softmax_cross_entropy_with_logits,
     weighted_cross_entropy_with_logits,
 )
-from millrace.ops.ctc import (
+from millrace.ops.nn.ctc import (
     ctc_beam_search_decoder,
     ctc_beam_search_decoder_v2,
     ctc_greedy_decoder,
     ctc_loss,
 )
-from millrace.ops.depthwise import (
+from millrace.ops.nn.depthwise import (
     depthwise_conv2d,
     depthwise_conv2d_backprop_filter,
     depthwise_conv2d_backprop_input,
@@ -66,35 +68,33 @@ from millrace.ops.depthwise import (
     depthwise_conv2d_native_backprop_input,
     separable_conv2d,
 )
-from millrace.ops.dilated import (
+from millrace.ops.nn.dilated import (
     atrous_conv2d,
     atrous_conv2d_transpose,
     convolution,
     with_space_to_batch,
 )
-from millrace.ops.dropout import dropout
-from millrace.ops.elementwise import log_sigmoid, sigmoid, tanh
-from millrace.ops.embedding import (
+from millrace.ops.nn.dropout import dropout
+from millrace.ops.nn.embedding import (
     embedding_lookup,
     embedding_lookup_sparse,
     safe_embedding_lookup_sparse,
 )
-from millrace.ops.moments import (
+from millrace.ops.nn.moments import (
     moments,
     normalize_moments,
     sufficient_statistics,
     weighted_moments,
 )
-from millrace.ops.morphology import dilation2d, erosion2d
-from millrace.ops.normalization import (
+from millrace.ops.nn.morphology import dilation2d, erosion2d
+from millrace.ops.nn.normalization import (
     l2_loss,
     l2_normalize,
     local_response_normalization,
     lrn,
     zero_fraction,
 )
-from millrace.ops.numeric import in_top_k, top_k
-from millrace.ops.pooling import (
+from millrace.ops.nn.pooling import (
     avg_pool,
     avg_pool1d,
     avg_pool2d,
@@ -108,9 +108,9 @@ from millrace.ops.pooling import (
     max_pool_with_argmax,
     pool,
 )
-from millrace.ops.rnn import bidirectional_dynamic_rnn, dynamic_rnn, raw_rnn, static_rnn
-from millrace.ops.sampled_losses import nce_loss, sampled_softmax_loss
-from millrace.ops.softmax import log_softmax, softmax
+from millrace.ops.nn.rnn import bidirectional_dynamic_rnn, dynamic_rnn, raw_rnn, static_rnn
+from millrace.ops.nn.sampled_losses import nce_loss, sampled_softmax_loss
+from millrace.ops.nn.softmax import log_softmax, softmax
 
 __all__ = [
     "all_candidate_sampler",

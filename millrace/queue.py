@@ -1,6 +1,6 @@
 """`tf.queue`: queues."""
 
-from millrace.ops.queues import (
+from millrace.ops.data_flow.queues import (
     FIFOQueue,
     PaddingFIFOQueue,
     PriorityQueue,

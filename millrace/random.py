@@ -1,23 +1,23 @@
 """`tf.random`: seeds and random tensors, with and without state."""
 
 from millrace.graph.random_seed import get_seed, set_random_seed
-from millrace.ops.random import categorical, multinomial, truncated_normal
-from millrace.ops.random import random_gamma as gamma
-from millrace.ops.random import random_normal as normal
-from millrace.ops.random import random_poisson as poisson
-from millrace.ops.random import random_shuffle as shuffle
-from millrace.ops.random import random_uniform as uniform
-from millrace.ops.random_stateless import (
+from millrace.ops.random.random import categorical, multinomial, truncated_normal
+from millrace.ops.random.random import random_gamma as gamma
+from millrace.ops.random.random import random_normal as normal
+from millrace.ops.random.random import random_poisson as poisson
+from millrace.ops.random.random import random_shuffle as shuffle
+from millrace.ops.random.random import random_uniform as uniform
+from millrace.ops.random.stateless import (
     stateless_categorical,
     stateless_multinomial,
     stateless_parameterized_truncated_normal,
     stateless_truncated_normal,
 )
-from millrace.ops.random_stateless import stateless_random_binomial as stateless_binomial
-from millrace.ops.random_stateless import stateless_random_gamma as stateless_gamma
-from millrace.ops.random_stateless import stateless_random_normal as stateless_normal
-from millrace.ops.random_stateless import stateless_random_poisson as stateless_poisson
-from millrace.ops.random_stateless import stateless_random_uniform as stateless_uniform
+from millrace.ops.random.stateless import stateless_random_binomial as stateless_binomial
+from millrace.ops.random.stateless import stateless_random_gamma as stateless_gamma
+from millrace.ops.random.stateless import stateless_random_normal as stateless_normal
+from millrace.ops.random.stateless import stateless_random_poisson as stateless_poisson
+from millrace.ops.random.stateless import stateless_random_uniform as stateless_uniform
 
 __all__ = [
     "categorical",

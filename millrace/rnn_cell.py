@@ -1,6 +1,6 @@
 """``tf.nn.rnn_cell``: recurrent cells. Re-exports only."""
 
-from millrace.ops.rnn_cells import (
+from millrace.ops.nn.rnn_cells import (
     BasicLSTMCell,
     BasicRNNCell,
     DeviceWrapper,

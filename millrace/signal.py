@@ -1,6 +1,6 @@
 """`tf.signal`: Fourier transforms."""
 
-from millrace.ops.fourier import (
+from millrace.ops.math.fourier import (
     fft,
     fft2d,
     fft3d,

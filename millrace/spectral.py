@@ -1,6 +1,6 @@
 """`tf.spectral`: the old name of `tf.signal`."""
 
-from millrace.ops.fourier import (
+from millrace.ops.math.fourier import (
     fft,
     fft2d,
     fft3d,

@@ -1,10 +1,9 @@
 """`tf.strings`: operations on strings."""
 
-from millrace.ops.string_conversion import as_string
-from millrace.ops.string_conversion import string_format as format
-from millrace.ops.string_conversion import string_to_number as to_number
-from millrace.ops.string_unicode import unicode_encode, unicode_transcode
-from millrace.ops.strings import (
+from millrace.ops.strings.conversion import as_string
+from millrace.ops.strings.conversion import string_format as format
+from millrace.ops.strings.conversion import string_to_number as to_number
+from millrace.ops.strings.strings import (
     reduce_join,
     regex_full_match,
     regex_replace,
@@ -12,14 +11,15 @@ from millrace.ops.strings import (
     substr,
     unsorted_segment_join,
 )
-from millrace.ops.strings import string_join as join
-from millrace.ops.strings import string_length as length
-from millrace.ops.strings import string_lower as lower
-from millrace.ops.strings import string_strip as strip
-from millrace.ops.strings import string_to_hash_bucket as to_hash_bucket
-from millrace.ops.strings import string_to_hash_bucket_fast as to_hash_bucket_fast
-from millrace.ops.strings import string_to_hash_bucket_strong as to_hash_bucket_strong
-from millrace.ops.strings import string_upper as upper
+from millrace.ops.strings.strings import string_join as join
+from millrace.ops.strings.strings import string_length as length
+from millrace.ops.strings.strings import string_lower as lower
+from millrace.ops.strings.strings import string_strip as strip
+from millrace.ops.strings.strings import string_to_hash_bucket as to_hash_bucket
+from millrace.ops.strings.strings import string_to_hash_bucket_fast as to_hash_bucket_fast
+from millrace.ops.strings.strings import string_to_hash_bucket_strong as to_hash_bucket_strong
+from millrace.ops.strings.strings import string_upper as upper
+from millrace.ops.strings.unicode import unicode_encode, unicode_transcode
 
 __all__ = [
     "as_string",

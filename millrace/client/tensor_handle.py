@@ -8,7 +8,7 @@ from typing import Any
 
 from millrace.core.dtypes import DType
 from millrace.graph.graph import Graph
-from millrace.ops import session_handles
+from millrace.ops.data_flow import session_handles
 
 #: Op types whose string result stands for a kept tensor.
 HANDLE_OPS = frozenset(("GetSessionHandle",))

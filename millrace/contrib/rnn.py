@@ -1,7 +1,7 @@
 """``tf.contrib.rnn``: the cells and loops that moved to ``tf.nn``. Re-exports only."""
 
-from millrace.ops.rnn import static_rnn
-from millrace.ops.rnn_cells import (
+from millrace.ops.nn.rnn import static_rnn
+from millrace.ops.nn.rnn_cells import (
     BasicLSTMCell,
     BasicRNNCell,
     DeviceWrapper,

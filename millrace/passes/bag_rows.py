@@ -3,8 +3,8 @@
 A lookup of ids [n, k] whose rows are summed (or averaged) over k needs no row for each id: what
 each task of the table sends can be added up as it arrives. And the gradient is the same for all k
 ids of a bag: it need not be spread out before it is added up by row. This pass finds both where
-rows go from task to task (`route_rows.py`) and replaces them by the ops of `ops/routed_rows.py`:
-a tenth of the memory is touched.
+rows go from task to task (`route_rows.py`) and replaces them by the ops of
+`ops/cluster/routed_rows.py`: a tenth of the memory is touched.
 
 Sums have the same terms. A bag's are added up part by part of the table, a row's in the order of
 its occurrences, as before.

@@ -9,7 +9,7 @@ refused.
 Invariants:
 
 * Of two terms the later one has the greater token: what is written under a smaller one can be
-  refused for good (`millrace.training.fence`).
+  refused for good (`millrace.training.checkpoint.fence`).
 * A holder trusts his lease for a part of its time only, counted from before the write was sent;
   others wait for all of it, counted from after they saw the record. So clocks need not agree,
   only to run about equally fast, and two candidates never hold the lease at one moment.

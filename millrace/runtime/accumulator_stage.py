@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from millrace.ops import accumulators, shared_state
-from millrace.ops.accumulators import Accumulator
+from millrace.ops.data_flow import accumulators, shared_state
+from millrace.ops.data_flow.accumulators import Accumulator
 from millrace.passes.join_accumulators import TAKE, JoinedNode
 from millrace.passes.node import Edge, Node, is_variable_edge, variable_of
 from millrace.passes.transfer import RECEIVE

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from millrace.ops.xla import jax
+from millrace.compiler.xla import jax
 from millrace.passes.function_body import functions_of
 from millrace.passes.node import Edge, Node
 from millrace.runtime.kernel_call import Services, StoredState, run_nodes

@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 
+from millrace.compiler.xla import jax
 from millrace.core.tensor_shape import TensorShape
-from millrace.ops.xla import jax
 from millrace.passes.node import Edge, Node
 from millrace.passes.transfer import RECEIVE
 

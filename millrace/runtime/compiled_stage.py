@@ -19,12 +19,13 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from millrace.compiler import one_pass
+from millrace.compiler.xla import JOINING_LOOPS, ArrayImpl, compiled, jax, jnp
 from millrace.core import errors
 from millrace.core.aligned import LITTLE, aligned
 from millrace.core.convert import is_filled
-from millrace.ops import one_pass, philox
-from millrace.ops.loop_lowering import NotCompilable
-from millrace.ops.xla import JOINING_LOOPS, ArrayImpl, compiled, jax, jnp
+from millrace.ops.control_flow.loop_lowering import NotCompilable
+from millrace.ops.random import philox
 from millrace.passes.function_body import (
     bodies_of,
     functions_of,

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from millrace.ops.xla import jax
+from millrace.compiler.xla import jax
 
 #: Constants beyond this many bytes are filled in by a program.
 LARGEST_CONSTANT = 1 << 20

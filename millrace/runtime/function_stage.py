@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from millrace.compiler.xla import jax, jnp
 from millrace.graph.function import Function
-from millrace.ops.tensor_array_value import like
-from millrace.ops.xla import jax, jnp
+from millrace.ops.control_flow.tensor_array_value import like
 from millrace.passes.function_body import LOOPS, body_of, forward_type, loop_functions
 from millrace.passes.node import (
     Edge,

@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
+from millrace.compiler.xla import jnp, lax
 from millrace.core import errors
-from millrace.ops.loop_lowering import NotCompilable
-from millrace.ops.xla import jnp, lax
+from millrace.ops.control_flow.loop_lowering import NotCompilable
 from millrace.passes.node import Edge, Node
 from millrace.passes.schedule import writes_state
 from millrace.runtime.kernel_call import (

@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
+from millrace.compiler.xla import jax
 from millrace.core.dead import DEAD
-from millrace.ops.xla import jax
 from millrace.passes import rendezvous
 from millrace.passes.frames import (
     ENTERS,

@@ -12,12 +12,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from millrace.compiler.xla import jax, jnp
 from millrace.core import errors
 from millrace.core.dead import DEAD
 from millrace.graph.constant_value import check_now
-from millrace.ops.loop_lowering import NotCompilable
-from millrace.ops.tensor_array_value import TensorArrayValue, elementwise
-from millrace.ops.xla import jax, jnp
+from millrace.ops.control_flow.loop_lowering import NotCompilable
+from millrace.ops.control_flow.tensor_array_value import TensorArrayValue, elementwise
 from millrace.passes.function_body import body_of, deciding_positions, functions_of, slice_of
 from millrace.passes.node import (
     Edge,

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from millrace.compiler.xla import jax
 from millrace.core import errors
 from millrace.core.tensor_shape import TensorShape
 from millrace.graph.graph import Graph
-from millrace.ops.xla import jax
 from millrace.passes.node import Node
 from millrace.passes.schedule import static_positions
 from millrace.platform import limits

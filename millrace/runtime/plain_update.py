@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from millrace.ops import one_pass
+from millrace.compiler import one_pass
 from millrace.passes.node import Edge, Node, is_variable_edge, variable_of
 
 #: They hand on what they get, or give a variable a value of its own shape.

@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from millrace.compiler.xla import jax
 from millrace.core import errors
 from millrace.core.convert import is_filled
 from millrace.core.dead import DEAD
 from millrace.core.places import taker
-from millrace.ops.random import SHARES_PROGRAMS
-from millrace.ops.tensor_array_value import TensorArrayValue
-from millrace.ops.xla import jax
+from millrace.ops.control_flow.tensor_array_value import TensorArrayValue
+from millrace.ops.random.random import SHARES_PROGRAMS
 from millrace.passes import schedule
 from millrace.passes.constants import bind_waiting_constants, detach_constants
 from millrace.passes.frames import REGION, WAITING_REGION, collapse

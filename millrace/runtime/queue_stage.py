@@ -9,8 +9,8 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from millrace.ops import queue_kernels
-from millrace.ops.queue_kernels import Queue
+from millrace.ops.data_flow import queue_kernels
+from millrace.ops.data_flow.queue_kernels import Queue
 from millrace.passes.node import Node
 from millrace.runtime.accumulator_stage import HandleStage, on_host
 from millrace.runtime.kernel_call import op_error

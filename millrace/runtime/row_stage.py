@@ -21,13 +21,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from millrace.compiler import one_pass
+from millrace.compiler.xla import JOINING_LOOPS, compiled, jax
 from millrace.core import aligned, errors
 from millrace.core.written import Written
-from millrace.ops import one_pass
-from millrace.ops.padded_unique import padding
-from millrace.ops.routed_rows import written_sums
-from millrace.ops.row_updates import ROW_UPDATES
-from millrace.ops.xla import JOINING_LOOPS, compiled, jax
+from millrace.ops.cluster.padded_unique import padding
+from millrace.ops.cluster.routed_rows import written_sums
+from millrace.ops.state.row_updates import ROW_UPDATES
 from millrace.passes.node import Edge, Node, Program, is_variable_edge, variable_of
 from millrace.passes.transfer import RECEIVE, SEND
 from millrace.runtime.compiled_stage import CompiledStage

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from millrace.compiler.xla import ArrayImpl, jax
 from millrace.core.dead import DEAD
 from millrace.core.written import Written
-from millrace.ops.tensor_array_value import TensorArrayValue
-from millrace.ops.xla import ArrayImpl, jax
+from millrace.ops.control_flow.tensor_array_value import TensorArrayValue
 from millrace.passes.node import Edge, Node, is_variable_edge, variable_of
 from millrace.runtime.kernel_call import StoredState, op_error, uninitialized, variable_key
 from millrace.runtime.resources import ResourceStore, VariableSlot

@@ -23,8 +23,8 @@ from millrace.platform.atomic_file import write_atomically
 from millrace.saved_model import constants, signature_constants, tag_constants
 from millrace.saved_model.message import SavedModel, assets_path, variables_path
 from millrace.saved_model.signatures import predict_signature_def
-from millrace.training.saveable import all_saveable_objects
-from millrace.training.saver import Saver
+from millrace.training.checkpoint.saveable import all_saveable_objects
+from millrace.training.checkpoint.saver import Saver
 
 #: TensorFlow unpacks an asset only if this says that it is one of its own messages.
 _ASSET_TYPE_URL = "type.googleapis.com/tensorflow.AssetFileDef"

@@ -19,9 +19,9 @@ from millrace.saved_model.message import (
     variables_path,
 )
 from millrace.saved_model.tensor_info import get_element_from_tensor_info
-from millrace.training.meta_graph import import_meta_graph_with_return_elements
-from millrace.training.saveable import all_saveable_objects
-from millrace.training.saver import Saver
+from millrace.training.checkpoint.meta_graph import import_meta_graph_with_return_elements
+from millrace.training.checkpoint.saveable import all_saveable_objects
+from millrace.training.checkpoint.saver import Saver
 
 __all__ = ["SavedModelLoader", "load", "maybe_saved_model_directory"]
 

@@ -6,7 +6,9 @@ from typing import Any
 
 from millrace.graph.defaults import control_dependencies, get_default_graph
 from millrace.graph.operation import Operation
-from millrace.ops import control_flow, lookup, variables
+from millrace.ops.control_flow import control_flow
+from millrace.ops.lookup import tables as lookup
+from millrace.ops.state import variables
 
 
 def main_op() -> Operation:

@@ -20,7 +20,7 @@ from millrace.rpc import messages
 from millrace.rpc.channel import Channel, start_thread
 from millrace.rpc.message import Message
 from millrace.rpc.service import on_abandoned
-from millrace.server.distributed_step import Gathering
+from millrace.server.drivers.distributed_step import Gathering
 from millrace.server.master_session import MasterSession
 from millrace.server.peers import Peers
 from millrace.server.tasks import filtered_tasks

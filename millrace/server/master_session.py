@@ -39,17 +39,17 @@ from millrace.runtime import executor
 from millrace.runtime.plan import host_value
 from millrace.runtime.step import Step
 from millrace.runtime.step_stats import fill_metadata, fill_partition_graphs
-from millrace.server.distributed_step import (
+from millrace.server.drivers.distributed_step import (
     DistributedPartialRun,
     Gathering,
     PreparedStep,
     check_can_be_computed,
 )
-from millrace.server.late import within
+from millrace.server.drivers.late import within
+from millrace.server.drivers.remote_part import LateParts, RemotePart
+from millrace.server.drivers.standing_step import StandingStep, can_stand
+from millrace.server.drivers.step_errors import cause_of
 from millrace.server.meeting import Meeting, choose_tasks
-from millrace.server.remote_part import LateParts, RemotePart
-from millrace.server.standing_step import StandingStep, can_stand
-from millrace.server.step_errors import cause_of
 from millrace.server.tasks import task_of, tasks_named
 from millrace.server.worker_sessions import WorkerSession
 

@@ -31,19 +31,19 @@ from millrace.runtime.plan import host_value
 from millrace.runtime.step import Step
 from millrace.runtime.step_stats import fill_metadata
 from millrace.server import threads
+from millrace.server.drivers.remote_part import key_to_read, run_request
+from millrace.server.drivers.remote_tensors import RemoteTensors
+from millrace.server.drivers.standing_step import StandingSteps
+from millrace.server.drivers.step_errors import as_op_error
+from millrace.server.drivers.watch import Watch, settings_from
 from millrace.server.master import Master
-from millrace.server.master_service import MasterService
 from millrace.server.master_session import MasterSession
 from millrace.server.peers import FAST, PROTOCOLS, Identity, Peers
 from millrace.server.registers import Registers
-from millrace.server.remote_part import key_to_read, run_request
-from millrace.server.remote_tensors import RemoteTensors
-from millrace.server.standing_step import StandingSteps
-from millrace.server.step_errors import as_op_error
+from millrace.server.services.master_service import MasterService
+from millrace.server.services.worker_service import WorkerService
 from millrace.server.tasks import task_name
-from millrace.server.watch import Watch, settings_from
 from millrace.server.worker import Worker
-from millrace.server.worker_service import WorkerService
 
 ServerDef = messages.ServerDef
 _MEMORY_LIMIT = 256 << 20

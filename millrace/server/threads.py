@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import math
 
+from millrace.compiler import blas, xla
 from millrace.core.cluster_spec import ClusterSpec
 from millrace.graph.graph import Graph
-from millrace.ops import blas, xla
 
 #: A matrix product of as many multiplications is worth more threads than the machine's share.
 MUCH_WORK = 200_000_000

@@ -29,12 +29,12 @@ from millrace.runtime.kernel_call import StoredState, op_error
 from millrace.runtime.mailbox import Mailbox
 from millrace.runtime.resources import ResourceStore, VariableSlot
 from millrace.runtime.step import Step
-from millrace.server.boards import Boards
-from millrace.server.exchange import Exchange
-from millrace.server.relay import Relay
-from millrace.server.remote_part import Post, RunRequest
-from millrace.server.sent_steps import SentSteps
-from millrace.server.step_errors import cause_of
+from millrace.server.drivers.boards import Boards
+from millrace.server.drivers.exchange import Exchange
+from millrace.server.drivers.relay import Relay
+from millrace.server.drivers.remote_part import Post, RunRequest
+from millrace.server.drivers.sent_steps import SentSteps
+from millrace.server.drivers.step_errors import cause_of
 from millrace.server.transfer_log import TransferLog
 from millrace.server.worker_sessions import RegisteredGraph, WorkerSession, WorkerSessions
 

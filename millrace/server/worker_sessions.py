@@ -26,8 +26,8 @@ from millrace.runtime.plan import Plan
 from millrace.runtime.resources import ResourceStore
 from millrace.runtime.step import SessionState
 from millrace.runtime.transfer_stage import ReceiveStage, SendStage
-from millrace.server.guest import check_no_python
-from millrace.server.relay import Relay
+from millrace.server.admission.guest import check_no_python
+from millrace.server.drivers.relay import Relay
 
 #: Sessions that have registered nothing yet; when there are more, the oldest is forgotten.
 _MAX_IDLE_SESSIONS = 1024

@@ -16,7 +16,8 @@ from millrace.graph.convert import convert_to_tensor
 from millrace.graph.defaults import add_to_collections, get_collection, name_scope
 from millrace.graph.keys import GraphKeys
 from millrace.graph.tensor import Tensor
-from millrace.ops import array_identity, summaries
+from millrace.ops.array import identity as array_identity
+from millrace.ops.io import summaries
 from millrace.platform import logging
 
 _UNWANTED = re.compile(r"[^-/\w\.]")

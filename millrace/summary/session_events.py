@@ -7,7 +7,8 @@ from typing import Any
 from millrace.core import dtypes
 from millrace.graph.convert import convert_to_tensor
 from millrace.graph.defaults import control_dependencies, device, name_scope
-from millrace.ops import constant, summary_writers
+from millrace.ops.array import constant
+from millrace.ops.io import summary_writers
 
 #: What TensorFlow adds to the names of such files.
 _SUFFIX = ".v2"

@@ -10,7 +10,7 @@ import numpy as np
 from millrace.graph.convert import convert_to_tensor
 from millrace.graph.defaults import get_default_session
 from millrace.graph.slices import IndexedSlices
-from millrace.ops import gradients as gradients_module
+from millrace.ops.functions import gradients as gradients_module
 
 
 def compute_gradient(

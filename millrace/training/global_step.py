@@ -9,7 +9,7 @@ from millrace.graph.defaults import get_default_graph
 from millrace.graph.graph import Graph
 from millrace.graph.keys import GraphKeys
 from millrace.graph.tensor import Tensor
-from millrace.ops import initializers, variable_scope
+from millrace.ops.state import initializers, variable_scope
 
 #: The collection that remembers the tensor of `get_or_create_global_step_read`; TensorFlow's name.
 _READ_CACHE = "global_step_read_op_cache"

@@ -15,15 +15,15 @@ import pytest
 
 import millrace as tf
 from millrace.core import errors
-from millrace.ops import timestamp
-from millrace.ops.frames import Merge, Switch
-from millrace.ops.queue_kernels import QueueDequeueV2
+from millrace.ops.control_flow.frames import Merge, Switch
+from millrace.ops.data_flow.queue_kernels import QueueDequeueV2
+from millrace.ops.io import timestamp
 from millrace.rpc import messages, service
 from millrace.rpc.service import Connection
 from millrace.runtime import plan
 from millrace.runtime.allotments import Allotments
-from millrace.server import master_service
 from millrace.server import worker as worker_module
+from millrace.server.services import master_service
 
 SECONDS = 60.0
 #: How many steps of one client compute at a time, and how many the greedy one asks for.

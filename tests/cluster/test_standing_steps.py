@@ -306,7 +306,7 @@ def test_a_repetition_that_waits_for_long_says_what_for(cluster, monkeypatch, un
     told = []
     monkeypatch.setattr(patience, "FIRST_SECONDS", 0.05)
     monkeypatch.setattr(patience, "INTERVAL_SECONDS", 0.05)
-    monkeypatch.setattr("millrace.server.standing_step.FIRST_SECONDS", 0.05)
+    monkeypatch.setattr("millrace.server.drivers.standing_step.FIRST_SECONDS", 0.05)
     monkeypatch.setattr(patience.logging, "warning", lambda text, *args: told.append(text % args))
     with tf.Session(cluster.target("worker")) as session:
         threads = belt.runner.create_threads(session, start=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import millrace as tf
-from millrace.training import succession
+from millrace.training.sessions import succession
 
 #: What the live model is ahead of the newest checkpoint.
 SAVED, LIVE = 3, 8

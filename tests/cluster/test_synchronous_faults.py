@@ -13,9 +13,9 @@ import pytest
 
 import millrace as tf
 from millrace.platform import patience
+from millrace.training.checkpoint.fence import Term
 from millrace.training.election.sync_replicas import ElectedSyncReplicasHook
-from millrace.training.fence import Term
-from millrace.training.live_model import LiveModel
+from millrace.training.sessions.live_model import LiveModel
 
 SECONDS = 60
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import millrace as tf
-from millrace.ops import shared_state
+from millrace.ops.data_flow import shared_state
 from millrace.rpc import turns
 
 PS = "/job:ps/replica:0/task:0"

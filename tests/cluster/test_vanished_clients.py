@@ -6,7 +6,7 @@ import millrace as tf
 from millrace.client.remote import RemoteBackend
 from millrace.rpc import messages
 from millrace.rpc.service import Connection
-from millrace.server import session_leases
+from millrace.server.admission import session_leases
 
 
 @pytest.fixture(autouse=True)

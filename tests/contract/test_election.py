@@ -14,10 +14,10 @@ import millrace as tf
 from millrace.core import errors
 from millrace.platform.ports import HeldPorts
 from millrace.protocol.election import Reading, Record
+from millrace.training.checkpoint.fence import Term
 from millrace.training.election.backends import open_register
 from millrace.training.election.campaign import Campaign
 from millrace.training.election.register import Address, Register
-from millrace.training.fence import Term
 from tests.contract.conftest import patiently
 
 SECONDS = 60.0

@@ -14,7 +14,7 @@ import itertools, sys
 import numpy as np
 from millrace.core import dtypes
 from millrace.data.tensor_bundle import BundleWriter, merge_bundles
-from millrace.training.checkpoint_state import update_checkpoint_state
+from millrace.training.checkpoint.state import update_checkpoint_state
 
 folder = sys.argv[1]
 for number in itertools.count(int(sys.argv[2])):

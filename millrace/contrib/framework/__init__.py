@@ -30,9 +30,9 @@ from millrace.contrib.framework.variables import (
     variable,
 )
 from millrace.graph.collection_protos import prepend_name_scope, strip_name_scope
-from millrace.ops.initializers import zeros_initializer as zero_initializer
-from millrace.training.checkpoint_init import init_from_checkpoint
-from millrace.training.checkpoint_reader import list_variables, load_checkpoint, load_variable
+from millrace.ops.state.initializers import zeros_initializer as zero_initializer
+from millrace.training.checkpoint.init import init_from_checkpoint
+from millrace.training.checkpoint.reader import list_variables, load_checkpoint, load_variable
 from millrace.training.global_step import (
     assert_global_step,
     create_global_step,

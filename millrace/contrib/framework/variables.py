@@ -11,9 +11,10 @@ from millrace.graph.defaults import add_to_collection, get_collection, get_defau
 from millrace.graph.defaults import device as device_scope
 from millrace.graph.keys import GraphKeys
 from millrace.graph.operation import Operation
-from millrace.ops import constant, control_flow
-from millrace.ops.variable import Variable
-from millrace.ops.variable_scope import VariableScope, get_variable
+from millrace.ops.array import constant
+from millrace.ops.control_flow import control_flow
+from millrace.ops.state.variable import Variable
+from millrace.ops.state.variable_scope import VariableScope, get_variable
 from millrace.training.global_step import assert_global_step, get_global_step
 
 

@@ -1,6 +1,6 @@
 """`tf.contrib.layers`. Re-exports only."""
 
-from millrace.training.optimize_loss import (
+from millrace.training.optimizers.optimize_loss import (
     OPTIMIZER_CLS_NAMES,
     OPTIMIZER_SUMMARIES,
     optimize_loss,

@@ -1,16 +1,16 @@
 """`tf.contrib.training`. Re-exports only."""
 
-from millrace.training.device_setter import (
-    GreedyLoadBalancingStrategy,
-    RandomStrategy,
-    byte_size_load_fn,
-)
-from millrace.training.train_op import (
+from millrace.training.optimizers.train_op import (
     add_gradients_summaries,
     clip_gradient_norms,
     clip_gradient_norms_fn,
     create_train_op,
     multiply_gradients,
+)
+from millrace.training.replicas.device_setter import (
+    GreedyLoadBalancingStrategy,
+    RandomStrategy,
+    byte_size_load_fn,
 )
 
 __all__ = [

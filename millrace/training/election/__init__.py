@@ -10,5 +10,5 @@
     session.py     sessions and hooks that follow the outcome
 
 The rules of the lease are in `millrace.protocol.election`; what keeps a deposed chief from writing
-checkpoints is `millrace.training.fence`.
+checkpoints is `millrace.training.checkpoint.fence`.
 """

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from millrace.core import errors
 from millrace.protocol.election import Reading, Record
 from millrace.training.election.register import CALL_SECONDS
-from millrace.training.task_register import SCHEME, TaskRegister, keys_for, tasks_of
+from millrace.training.sessions.task_register import SCHEME, TaskRegister, keys_for, tasks_of
 
 
 class BuiltinRegister:

@@ -18,9 +18,9 @@ from collections.abc import Callable
 from millrace.core import errors
 from millrace.platform import logging
 from millrace.protocol.election import Candidate, Rest
+from millrace.training.checkpoint.fence import DeposedError, Term
 from millrace.training.election.register import Register
-from millrace.training.fence import DeposedError, Term
-from millrace.training.waiting import SYSTEM_CLOCK, Clock, Wait
+from millrace.training.sessions.waiting import SYSTEM_CLOCK, Clock, Wait
 
 #: How long the end of a campaign waits for its thread, which may be in a call.
 _END_SECONDS = 5.0

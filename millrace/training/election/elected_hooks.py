@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from millrace.training.election.session import ChiefOnly, Office
 from millrace.training.election.sync_replicas import ElectedSyncReplicasHook
 from millrace.training.hooks.checkpoint_saver import CheckpointSaverHook
-from millrace.training.session_run_hook import SessionRunHook
-from millrace.training.sync_replicas_optimizer import SyncReplicasHook
+from millrace.training.hooks.session_run_hook import SessionRunHook
+from millrace.training.replicas.sync_replicas_optimizer import SyncReplicasHook
 
 
 def elected_hooks(

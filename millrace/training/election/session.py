@@ -17,29 +17,29 @@ from typing import Any
 from millrace.core import errors
 from millrace.graph.defaults import get_default_graph
 from millrace.platform import logging
-from millrace.training.checkpoint_state import get_checkpoint_state
+from millrace.training.checkpoint.fence import CheckpointGuard, DeposedError, Fence, Term
+from millrace.training.checkpoint.saver import Saver
+from millrace.training.checkpoint.state import get_checkpoint_state
 from millrace.training.election.backends import open_register
 from millrace.training.election.campaign import Campaign
 from millrace.training.election.register import VARIABLE, Address
-from millrace.training.fence import CheckpointGuard, DeposedError, Fence, Term
 from millrace.training.hooks.checkpoint_saver import CheckpointSaverHook
-from millrace.training.hooks.timer import global_step_for
-from millrace.training.live_model import LiveModel
-from millrace.training.saver import Saver
-from millrace.training.scaffold import Scaffold
-from millrace.training.session_creators import (
-    ChiefSessionCreator,
-    SessionCreator,
-    WorkerSessionCreator,
-)
-from millrace.training.session_run_hook import (
+from millrace.training.hooks.session_run_hook import (
     SessionRunArgs,
     SessionRunContext,
     SessionRunHook,
     SessionRunValues,
 )
-from millrace.training.succession import take_over
-from millrace.training.waiting import SYSTEM_CLOCK, Clock
+from millrace.training.hooks.timer import global_step_for
+from millrace.training.sessions.live_model import LiveModel
+from millrace.training.sessions.scaffold import Scaffold
+from millrace.training.sessions.session_creators import (
+    ChiefSessionCreator,
+    SessionCreator,
+    WorkerSessionCreator,
+)
+from millrace.training.sessions.succession import take_over
+from millrace.training.sessions.waiting import SYSTEM_CLOCK, Clock
 
 #: For the argument `is_chief`: an election where the variable says, or the built-in one.
 ELECT = "elect"

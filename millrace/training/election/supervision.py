@@ -14,15 +14,15 @@ from typing import Any
 
 from millrace.core import errors
 from millrace.platform import logging
-from millrace.training.checkpoint_state import get_checkpoint_state
-from millrace.training.coordinator import LooperThread
+from millrace.training.checkpoint.fence import CheckpointGuard, DeposedError, Fence, Term
+from millrace.training.checkpoint.saver import Saver
+from millrace.training.checkpoint.state import get_checkpoint_state
 from millrace.training.election.campaign import Campaign
 from millrace.training.election.register import VARIABLE
 from millrace.training.election.session import address_for, start_campaign
-from millrace.training.fence import CheckpointGuard, DeposedError, Fence, Term
-from millrace.training.saver import Saver
-from millrace.training.succession import take_over
-from millrace.training.waiting import SYSTEM_CLOCK, Clock
+from millrace.training.sessions.coordinator import LooperThread
+from millrace.training.sessions.succession import take_over
+from millrace.training.sessions.waiting import SYSTEM_CLOCK, Clock
 
 #: Seconds between looks who is chief.
 _LOOK_SECONDS = 0.2

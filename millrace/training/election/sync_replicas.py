@@ -20,10 +20,10 @@ from typing import Any
 from millrace.client.session import Session
 from millrace.core import errors
 from millrace.platform import logging
+from millrace.training.checkpoint.fence import Term
 from millrace.training.election.session import Office
-from millrace.training.fence import Term
-from millrace.training.session_run_hook import SessionRunHook
-from millrace.training.sync_replicas_optimizer import (
+from millrace.training.hooks.session_run_hook import SessionRunHook
+from millrace.training.replicas.sync_replicas_optimizer import (
     Return,
     SyncReplicasHook,
     SyncReplicasOptimizer,
@@ -32,7 +32,7 @@ from millrace.training.sync_replicas_optimizer import (
     lead,
     old_tokens_of,
 )
-from millrace.training.waiting import SYSTEM_CLOCK, Clock, Wait
+from millrace.training.sessions.waiting import SYSTEM_CLOCK, Clock, Wait
 
 #: How long the end of a term waits for the thread that closes rounds.
 _END_SECONDS = 5.0

@@ -12,15 +12,15 @@ from millrace.graph.defaults import get_collection, get_default_graph
 from millrace.graph.keys import GraphKeys
 from millrace.platform import logging
 from millrace.summary.writer import FileWriterCache
-from millrace.training.hooks.timer import SecondOrStepTimer, global_step_for
-from millrace.training.session_run_hook import (
+from millrace.training.hooks.session_run_hook import (
     SessionRunArgs,
     SessionRunContext,
     SessionRunHook,
     SessionRunValues,
 )
-from millrace.training.waiting import SYSTEM_CLOCK, Clock
-from millrace.training.write_graph import write_graph
+from millrace.training.hooks.timer import SecondOrStepTimer, global_step_for
+from millrace.training.sessions.waiting import SYSTEM_CLOCK, Clock
+from millrace.training.sessions.write_graph import write_graph
 
 #: The step of now is read when one run may have come this many times as far as any run before.
 _CAUTION = 4

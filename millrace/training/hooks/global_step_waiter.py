@@ -5,9 +5,13 @@ from __future__ import annotations
 import functools
 
 from millrace.platform import logging
+from millrace.training.hooks.session_run_hook import (
+    SessionRunArgs,
+    SessionRunContext,
+    SessionRunHook,
+)
 from millrace.training.hooks.timer import global_step_for
-from millrace.training.session_run_hook import SessionRunArgs, SessionRunContext, SessionRunHook
-from millrace.training.waiting import SYSTEM_CLOCK, Clock, Wait
+from millrace.training.sessions.waiting import SYSTEM_CLOCK, Clock, Wait
 
 _POLL_SECONDS = 0.5
 

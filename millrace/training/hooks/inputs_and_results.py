@@ -7,7 +7,11 @@ from typing import Any
 
 from millrace.core import errors
 from millrace.platform import logging
-from millrace.training.session_run_hook import SessionRunArgs, SessionRunContext, SessionRunHook
+from millrace.training.hooks.session_run_hook import (
+    SessionRunArgs,
+    SessionRunContext,
+    SessionRunHook,
+)
 
 
 class FeedFnHook(SessionRunHook):

@@ -9,14 +9,14 @@ import numpy as np
 
 from millrace.graph.defaults import get_default_graph
 from millrace.platform import logging
-from millrace.training.hooks.timer import NeverTriggerTimer, SecondOrStepTimer
-from millrace.training.session_run_hook import (
+from millrace.training.hooks.session_run_hook import (
     SessionRunArgs,
     SessionRunContext,
     SessionRunHook,
     SessionRunValues,
 )
-from millrace.training.waiting import SYSTEM_CLOCK, Clock
+from millrace.training.hooks.timer import NeverTriggerTimer, SecondOrStepTimer
+from millrace.training.sessions.waiting import SYSTEM_CLOCK, Clock
 
 
 class LoggingTensorHook(SessionRunHook):

@@ -9,14 +9,14 @@ from millrace.client.timeline import Timeline
 from millrace.core.config import RunOptions
 from millrace.platform import gfile, logging
 from millrace.summary.writer import FileWriterCache
-from millrace.training.hooks.timer import SecondOrStepTimer, global_step_for
-from millrace.training.session_run_hook import (
+from millrace.training.hooks.session_run_hook import (
     SessionRunArgs,
     SessionRunContext,
     SessionRunHook,
     SessionRunValues,
 )
-from millrace.training.waiting import SYSTEM_CLOCK, Clock
+from millrace.training.hooks.timer import SecondOrStepTimer, global_step_for
+from millrace.training.sessions.waiting import SYSTEM_CLOCK, Clock
 
 
 class ProfilerHook(SessionRunHook):

@@ -8,14 +8,14 @@ from millrace.core.config import Summary
 from millrace.platform import logging
 from millrace.summary.writer import FileWriterCache
 from millrace.training.global_step import get_global_step
-from millrace.training.hooks.timer import SecondOrStepTimer, global_step_for
-from millrace.training.session_run_hook import (
+from millrace.training.hooks.session_run_hook import (
     SessionRunArgs,
     SessionRunContext,
     SessionRunHook,
     SessionRunValues,
 )
-from millrace.training.waiting import SYSTEM_CLOCK, Clock
+from millrace.training.hooks.timer import SecondOrStepTimer, global_step_for
+from millrace.training.sessions.waiting import SYSTEM_CLOCK, Clock
 
 #: How often a hook says that the global step does not grow.
 _WARNINGS = 5

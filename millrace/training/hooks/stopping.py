@@ -8,13 +8,13 @@ import numpy as np
 
 from millrace.platform import logging
 from millrace.training.global_step import get_global_step
-from millrace.training.hooks.timer import global_step_for
-from millrace.training.session_run_hook import (
+from millrace.training.hooks.session_run_hook import (
     SessionRunArgs,
     SessionRunContext,
     SessionRunHook,
     SessionRunValues,
 )
+from millrace.training.hooks.timer import global_step_for
 
 
 class StopAtStepHook(SessionRunHook):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from millrace.training.global_step import get_or_create_global_step_read
-from millrace.training.waiting import SYSTEM_CLOCK, Clock
+from millrace.training.sessions.waiting import SYSTEM_CLOCK, Clock
 
 
 def global_step_for(hook: object) -> Any:

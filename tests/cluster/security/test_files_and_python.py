@@ -8,8 +8,8 @@ import pytest
 
 import millrace as tf
 from millrace.core import errors
-from millrace.ops.frames import Merge, Switch
-from millrace.ops.queue_kernels import QueueDequeueV2
+from millrace.ops.control_flow.frames import Merge, Switch
+from millrace.ops.data_flow.queue_kernels import QueueDequeueV2
 from tests.cluster.security.conftest import keys, run_remotely
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import millrace as tf
-from millrace.ops.rnn_cells import LSTMStateTuple, RNNCell
+from millrace.ops.nn.rnn_cells import LSTMStateTuple, RNNCell
 
 
 class Passing(RNNCell):

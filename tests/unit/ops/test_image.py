@@ -8,7 +8,8 @@ from PIL import Image
 
 import millrace as tf
 from millrace.core import errors
-from millrace.ops import image_resize, png_format
+from millrace.ops.image import png_format
+from millrace.ops.image import resize as image_resize
 
 RAMP = np.arange(2 * 3 * 3, dtype=np.float32).reshape(2, 3, 3) / 18
 

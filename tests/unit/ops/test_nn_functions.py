@@ -250,7 +250,7 @@ def test_softplus_and_its_gradient_do_not_overflow():
 
 
 def test_local_response_of_many_channels_is_that_of_few(monkeypatch):
-    from millrace.ops import normalization
+    from millrace.ops.nn import normalization
 
     x = np.random.RandomState(0).randn(1, 2, 2, 12).astype(np.float32)
 

@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
-from millrace.ops import convolution_kernels, pooling_kernels
-from millrace.ops.windows import Window, check_explicit_paddings, per_axis, windows
-from millrace.ops.xla import jax, jnp, lax
+from millrace.compiler.xla import jax, jnp, lax
+from millrace.ops.nn import convolution_kernels, pooling_kernels
+from millrace.ops.nn.windows import Window, check_explicit_paddings, per_axis, windows
 
 
 def normal(*shape):

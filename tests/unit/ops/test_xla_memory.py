@@ -1,4 +1,4 @@
-"""`ops/xla.py` keeps the memory of one step for the next."""
+"""`compiler/xla.py` keeps the memory of one step for the next."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 PROGRAM = """
 import resource
 import numpy as np
-import millrace.ops.xla
+import millrace.compiler.xla
 
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt

@@ -11,8 +11,8 @@ import pytest
 import millrace as tf
 from millrace.core.tensor_shape import TensorShape
 from millrace.graph.function import FuncGraph, Function, add_function
-from millrace.ops import frames as v1
-from millrace.ops import function_call
+from millrace.ops.control_flow import frames as v1
+from millrace.ops.functions import function_call
 from millrace.passes.prune import prune
 
 

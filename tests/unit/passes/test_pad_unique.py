@@ -190,7 +190,7 @@ def test_parts_that_somebody_sees_have_their_own_lengths() -> None:
 
 
 def test_many_ids_meet_in_few_rounds_and_repeat_where_they_first_occur() -> None:
-    from millrace.ops.padded_unique import PaddedUnique
+    from millrace.ops.cluster.padded_unique import PaddedUnique
 
     rng = np.random.default_rng(0)
     for x in (

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import millrace as tf
-from millrace.ops import variable_ops
+from millrace.ops.state import variable_ops
 from millrace.passes.prune import prune
 
 

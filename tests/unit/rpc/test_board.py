@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from millrace.ops.xla import jax
+from millrace.compiler.xla import jax
 from millrace.rpc.board import CELLS_EACH, Board, BoardReader, Place
 from millrace.rpc.message import layout_of
 

@@ -10,8 +10,8 @@ import sys
 import numpy as np
 import pytest
 
+from millrace.compiler.xla import jax
 from millrace.core.written import Written
-from millrace.ops.xla import jax
 from millrace.rpc import shared_memory
 from millrace.rpc.shared_memory import MIN_BYTES, Incoming, Outgoing, Probe, can_share
 

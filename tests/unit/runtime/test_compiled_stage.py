@@ -12,7 +12,7 @@ import pytest
 import millrace as tf
 from millrace.graph import registry
 from millrace.graph.define import op
-from millrace.ops import variable_ops
+from millrace.ops.state import variable_ops
 from millrace.passes.prune import prune
 from millrace.runtime import compiled_stage, executor
 from millrace.runtime.plan import Plan

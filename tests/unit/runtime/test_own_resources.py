@@ -3,7 +3,7 @@
 import pytest
 
 import millrace as tf
-from millrace.ops.queue_kernels import Queue
+from millrace.ops.data_flow.queue_kernels import Queue
 from millrace.runtime.resources import ResourceStore
 from millrace.runtime.step import SessionState
 

@@ -11,8 +11,8 @@ from millrace.rpc.service import CachedThreads
 from millrace.runtime import executor
 from millrace.runtime.step import Step
 from millrace.server import worker_sessions
-from millrace.server.remote_part import RunRequest
-from millrace.server.step_errors import cause_of
+from millrace.server.drivers.remote_part import RunRequest
+from millrace.server.drivers.step_errors import cause_of
 from millrace.server.worker import Worker
 
 TASK = "/job:ps/replica:0/task:0"

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from millrace.training.waiting import Clock
+from millrace.training.sessions.waiting import Clock
 
 
 class FakeClock:

@@ -10,10 +10,10 @@ import pytest
 
 import millrace as tf
 from millrace.core import errors
-from millrace.training import monitored_session
+from millrace.training.checkpoint.fence import DeposedError, Fence, Term
 from millrace.training.election import session as elected
 from millrace.training.election.session import address_for
-from millrace.training.fence import DeposedError, Fence, Term
+from millrace.training.sessions import monitored_session
 
 
 class DecidedCampaign:

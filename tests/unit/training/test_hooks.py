@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import millrace as tf
-from millrace.training.session_run_hook import SessionRunContext, SessionRunValues
+from millrace.training.hooks.session_run_hook import SessionRunContext, SessionRunValues
 
 
 @pytest.fixture(autouse=True)

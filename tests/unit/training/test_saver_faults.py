@@ -15,7 +15,7 @@ import pytest
 import millrace as tf
 from millrace.platform import filesystems
 from millrace.platform.filesystems import LocalFiles
-from millrace.training.fence import CheckpointGuard, Term
+from millrace.training.checkpoint.fence import CheckpointGuard, Term
 
 #: What a save does to the disk; each may be the last thing that a process does.
 CHANGES = frozenset(

@@ -1,0 +1,1 @@
+"""Tensors as arrays: shape, order, joining, slicing, gathering, types."""

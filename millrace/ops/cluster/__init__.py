@@ -1,0 +1,1 @@
+"""Private ops of partitions: only passes make them."""

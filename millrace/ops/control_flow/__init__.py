@@ -1,0 +1,1 @@
+"""Conditionals, loops and what they carry; assertions."""

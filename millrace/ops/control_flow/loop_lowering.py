@@ -1,0 +1,201 @@
+"""Conditionals and loops in JAX: `lax.cond`, `lax.scan`, `lax.while_loop`.
+
+Called while a stage is traced, and also outside of a trace (a stage run op by op), where
+values are there to be looked at and plain Python does.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from millrace.compiler.xla import jax, jnp, lax
+from millrace.ops.control_flow.tensor_array_value import TensorArrayValue
+
+#: Longer loops are not counted ahead.
+_MAX_COUNTED = 1_000_000
+
+
+class NotCompilable(Exception):
+    """Shapes change in a way that one XLA program cannot follow: run it op by op."""
+
+
+def as_predicate(value: Any) -> Any:
+    """A Python bool where the value is there to be looked at, else a traced scalar."""
+    if not isinstance(value, jax.core.Tracer):
+        return bool(np.asarray(value).reshape(()))
+    return jnp.reshape(value, ()).astype(bool)
+
+
+def _is_static(value: Any) -> bool:
+    """Whether a value is closed over rather than carried: host arrays and variables."""
+    return not isinstance(value, jax.Array | TensorArrayValue)
+
+
+def _arrays(outputs: list[Any]) -> list[Any]:
+    return [jax.tree.map(jnp.asarray, value) for value in outputs]
+
+
+def conditional(
+    index: Any, branches: list[Any], args: list[Any], key: Any, invoke: Any
+) -> tuple[list[Any], Any]:
+    """`lax.cond` (for a bool index) or `lax.switch` over function bodies."""
+    positions = [i for i, value in enumerate(args) if not _is_static(value)]
+
+    def runner(branch: Any) -> Any:
+        def run(operands: list[Any]) -> Any:
+            values = list(args)
+            for i, value in zip(positions, operands, strict=True):
+                values[i] = value
+            outputs, ok = invoke(branch, values, key)
+            return _arrays(outputs), jnp.asarray(ok)
+
+        return run
+
+    operands = [args[i] for i in positions]
+    runners = [runner(branch) for branch in branches]
+    try:
+        if index.dtype == bool:
+            outputs, ok = lax.cond(index, runners[1], runners[0], operands)
+        else:
+            outputs, ok = lax.switch(index, runners, operands)
+    except TypeError as error:
+        if (
+            "must have equal types" in str(error)
+            or "same type structure" in str(error)
+            or ("branch" in str(error))
+        ):
+            raise NotCompilable(str(error)) from error
+        raise
+    return outputs, ok
+
+
+def loop(cond: Any, body: Any, values: list[Any], key: Any, invoke: Any) -> tuple[list[Any], Any]:
+    """A while loop: by Python, by `lax.scan` when its length is known, or `lax.while_loop`."""
+    count = _fixed_length(cond, body, values, invoke)
+    leaves = jax.tree.leaves([v for v in values if not _is_static(v)])
+    if not any(isinstance(leaf, jax.core.Tracer) for leaf in leaves) and count is None:
+        holds = invoke(cond, values, key)[0][0]
+        if not isinstance(holds, jax.core.Tracer):
+            return _python_loop(cond, body, values, key, invoke)
+    if count == 0:
+        return list(values), True
+    return _lax_loop(cond, body, values, key, invoke, count)
+
+
+def _fixed_length(cond: Any, body: Any, values: list[Any], invoke: Any) -> int | None:
+    positions = invoke.deciding_positions(cond, body)
+    if positions is None or any(not isinstance(values[i], np.ndarray) for i in positions):
+        return None
+    state: list[Any] = [values[i] if i in positions else None for i in range(len(values))]
+    wanted = sorted(positions)
+    count = 0
+    while bool(invoke(cond, state, None)[0][0]):
+        count += 1
+        if count > _MAX_COUNTED:
+            return None
+        results = invoke(body, state, None, only=wanted)[0]
+        for i in wanted:
+            state[i] = np.asarray(results[i])
+    return count
+
+
+def _python_loop(
+    cond: Any, body: Any, values: list[Any], key: Any, invoke: Any
+) -> tuple[list[Any], Any]:
+    state = list(values)
+    iteration = 0
+    while bool(np.asarray(invoke(cond, state, key)[0][0])):
+        inner = None if key is None else jax.random.fold_in(key, iteration)
+        state, ok = invoke(body, state, inner)
+        if ok is not True and not bool(ok):
+            return state, False
+        iteration += 1
+    return state, True
+
+
+def _lax_loop(
+    cond: Any, body: Any, values: list[Any], key: Any, invoke: Any, count: int | None
+) -> tuple[list[Any], Any]:
+    # What the body hands on unchanged is closed over, not carried.
+    varying = [i for i, t in enumerate(body.outputs) if t is not body.inputs[i]]
+
+    def merged(carry: list[Any]) -> list[Any]:
+        state = list(values)
+        for i, value in zip(varying, carry, strict=True):
+            state[i] = value
+        return state
+
+    def step(carry: list[Any], iteration: Any) -> tuple[list[Any], Any]:
+        inner = None if key is None else jax.random.fold_in(key, iteration)
+        outputs, ok = invoke(body, merged(carry), inner)
+        return _arrays([outputs[i] for i in varying]), jnp.asarray(ok)
+
+    start = _settled([values[i] for i in varying], step)
+    try:
+        if count is not None:
+
+            def scan_step(state: Any, iteration: Any) -> Any:
+                carry, ok = state
+                new, now = step(carry, iteration)
+                return (new, ok & now), None
+
+            (final, ok), _ = lax.scan(
+                scan_step, (start, jnp.asarray(True)), jnp.arange(count, dtype=jnp.uint32)
+            )
+        else:
+
+            def while_cond(state: Any) -> Any:
+                holds = invoke(cond, merged(state[0]), key)[0][0]
+                return jnp.reshape(holds, ()).astype(bool)
+
+            def while_body(state: Any) -> Any:
+                carry, ok, iteration = state
+                new, now = step(carry, iteration)
+                return new, ok & now, iteration + 1
+
+            final, ok, _ = lax.while_loop(
+                while_cond, while_body, (start, jnp.asarray(True), jnp.uint32(0))
+            )
+    except TypeError as error:
+        if "carry" in str(error) or "body_fun" in str(error):
+            raise NotCompilable(str(error)) from error
+        raise
+    return merged(final), ok
+
+
+def _settled(start: list[Any], step: Any) -> list[Any]:
+    """Initial values in the form that one iteration leaves them in.
+
+    A TensorArray that was not written yet has no buffer; the first iteration shows its shape.
+    """
+    carry = [
+        value.with_buffer() if isinstance(value, TensorArrayValue) and _is_known(value) else value
+        for value in start
+    ]
+    carry = _arrays(carry)
+    if not any(isinstance(value, TensorArrayValue) and value.buffer is None for value in carry):
+        return carry
+    shapes, _ = jax.eval_shape(lambda c: step(c, jnp.uint32(0)), carry)
+    result = []
+    for value, after in zip(carry, shapes, strict=True):
+        if (
+            isinstance(value, TensorArrayValue)
+            and value.buffer is None
+            and after.buffer is not None
+        ):
+            base = jnp.zeros(after.buffer.shape, after.buffer.dtype)
+            for i, item in enumerate(value.items or ()):
+                base = base if item is None else base.at[i].set(item)
+            value = TensorArrayValue(value.dtype, None, base, value.element_shape)
+        result.append(value)
+    return result
+
+
+def _is_known(value: TensorArrayValue) -> bool:
+    return value.buffer is not None or (
+        value.items is not None
+        and bool(value.items)
+        and (value.element_shape is not None or any(item is not None for item in value.items))
+    )

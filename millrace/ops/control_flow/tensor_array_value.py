@@ -1,0 +1,249 @@
+"""The run-time value of a TensorArray: what travels along its flow edges.
+
+A value is never changed: a write gives a new one, so loops can carry it and JAX can
+differentiate through it. Elements are kept apart while they are written at known positions,
+and become one buffer when a position is only known inside the XLA program.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from millrace.compiler.xla import jax, jnp
+
+
+@jax.tree_util.register_pytree_node_class
+class TensorArrayValue:
+    """Elements of a TensorArray.
+
+    Invariant: exactly one of `items` (a list with None for what was not written) and
+    `buffer` (all elements stacked) is not None.
+    """
+
+    __slots__ = (
+        "buffer",
+        "cleared",
+        "clears",
+        "dtype",
+        "element_shape",
+        "is_gradient",
+        "items",
+    )
+
+    def __init__(
+        self,
+        dtype: Any,
+        items: list[Any] | None = None,
+        buffer: Any = None,
+        element_shape: tuple[int, ...] | None = None,
+        is_gradient: bool = False,
+    ) -> None:
+        self.dtype = dtype
+        self.items = items
+        self.buffer = buffer
+        #: The shape of an element where it was declared in full.
+        self.element_shape = element_shape
+        #: Whether writes add up instead of being made once.
+        self.is_gradient = is_gradient
+        #: Whether an element can be read only once, and which were. Only known positions are
+        #: followed, and only as long as the value stays in one program.
+        self.clears = False
+        self.cleared: set[int] = set()
+
+    def _with(self, items: list[Any] | None, buffer: Any) -> TensorArrayValue:
+        other = TensorArrayValue(self.dtype, items, buffer, self.element_shape, self.is_gradient)
+        other.clears = self.clears
+        return other
+
+    def tree_flatten(self) -> tuple[Any, Any]:
+        """For JAX: the arrays inside."""
+        return (self.items, self.buffer), (
+            self.dtype,
+            self.element_shape,
+            self.is_gradient,
+        )
+
+    @classmethod
+    def tree_unflatten(cls, auxiliary: Any, children: Any) -> TensorArrayValue:
+        """For JAX: the inverse of `tree_flatten`."""
+        return cls(auxiliary[0], children[0], children[1], *auxiliary[1:])
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        if self.items is not None:
+            return len(self.items)
+        return int(self.buffer.shape[0])
+
+    def _element_shape(self) -> tuple[int, ...]:
+        if self.element_shape is not None:
+            return self.element_shape
+        for item in self.items or ():
+            if item is not None:
+                return tuple(item.shape)
+        raise ValueError(
+            "TensorArray: no element was written and element_shape is not fully defined, so the "
+            "shape of the elements is not known"
+        )
+
+    def stacked(self, xp: Any = jnp) -> Any:
+        """All elements as one array; zeros for those that were not written."""
+        if self.buffer is not None:
+            return self.buffer
+        assert self.items is not None
+        shape = self._element_shape() if (self.items or self.element_shape is not None) else ()
+        if not self.items:
+            return xp.zeros((0, *shape), self.dtype)
+        zero = None
+        parts = []
+        for item in self.items:
+            if item is None:
+                zero = xp.zeros(shape, self.dtype) if zero is None else zero
+                item = zero
+            elif tuple(item.shape) != shape:
+                raise ValueError(
+                    "TensorArray has inconsistent shapes. An element has shape: "
+                    f"{list(shape)} but another has shape: {list(item.shape)}"
+                )
+            parts.append(item)
+        return xp.stack(parts)
+
+    def with_buffer(self) -> TensorArrayValue:
+        """The same elements as one buffer."""
+        if self.buffer is not None:
+            return self
+        return self._with(None, self.stacked())
+
+    def write(self, index: Any, value: Any, dynamic_size: bool) -> TensorArrayValue:
+        """With `value` at position `index`."""
+        if isinstance(index, jax.core.Tracer):
+            base = self.buffer
+            if base is None:
+                shape = self.element_shape
+                if shape is None:
+                    written = next((i for i in self.items or () if i is not None), value)
+                    shape = tuple(written.shape)
+                base = TensorArrayValue(self.dtype, self.items, None, tuple(shape)).stacked()
+            place = base.at[index]
+            return self._with(None, place.add(value) if self.is_gradient else place.set(value))
+        position = int(index)
+        if position < 0 or (position >= self.size and not dynamic_size):
+            raise ValueError(
+                f"Tried to write to index {position} but array is not resizeable and size is: "
+                f"{self.size}"
+            )
+        if self.buffer is not None and position < self.size:
+            if self.is_gradient:
+                value = self.buffer[position] + value
+            if isinstance(self.buffer, np.ndarray) and not isinstance(value, jax.Array):
+                buffer: Any = self.buffer.copy()
+                buffer[position] = value
+            else:
+                buffer = jnp.asarray(self.buffer).at[position].set(value)
+            return self._with(None, buffer)
+        items = self._as_items()
+        items.extend([None] * (position + 1 - len(items)))
+        if items[position] is not None and self.is_gradient:
+            value = items[position] + value
+        elif items[position] is not None:
+            raise ValueError(
+                f"Could not write to TensorArray index {position} because it has already been "
+                "written to."
+            )
+        items[position] = value
+        return self._with(items, None)
+
+    def _as_items(self) -> list[Any]:
+        if self.items is not None:
+            return list(self.items)
+        return [self.buffer[i] for i in range(self.size)]
+
+    def read(self, index: Any, xp: Any) -> Any:
+        """The element at `index`."""
+        if isinstance(index, jax.core.Tracer):
+            buffer = self.stacked()
+            return jax.lax.dynamic_index_in_dim(buffer, index, 0, keepdims=False)
+        position = int(index)
+        if position in self.cleared:
+            raise ValueError(
+                f"Could not read index {position} twice because it was cleared after a previous "
+                "read (perhaps try setting clear_after_read = false?)."
+            )
+        if self.clears:
+            self.cleared.add(position)
+        if not 0 <= position < self.size:
+            raise ValueError(f"Tried to read from index {position} but array size is: {self.size}")
+        if self.buffer is not None:
+            return self.buffer[position]
+        assert self.items is not None
+        item = self.items[position]
+        if item is None:
+            if self.element_shape is None:
+                raise ValueError(
+                    f"Could not read from TensorArray index {position}. Furthermore, the element "
+                    "shape is not fully defined. It is possible you are working with a resizeable "
+                    "TensorArray and stop_gradients is not allowing the gradients to be written."
+                )
+            return xp.zeros(self.element_shape, self.dtype)
+        return item
+
+
+def like(grad: Any, primal: Any) -> Any:
+    """A gradient in the form (items or buffer) of the value that it belongs to."""
+    if not isinstance(primal, TensorArrayValue):
+        return grad
+    if primal.buffer is not None:
+        if grad.buffer is None:
+            shape = tuple(primal.buffer.shape[1:])
+            grad = TensorArrayValue(grad.dtype, grad.items, None, shape).with_buffer()
+        buffer = jnp.asarray(grad.buffer).reshape(primal.buffer.shape)
+        return primal._with(None, buffer)
+    assert primal.items is not None
+    parts = grad._as_items()
+    items = [
+        None if item is None else jnp.zeros_like(item) if parts[i] is None else parts[i]
+        for i, item in enumerate(primal.items)
+    ]
+    return primal._with(items, None)
+
+
+def add(values: list[Any]) -> Any:
+    """The sum of TensorArray values (gradients that meet at a flow); None counts as zero."""
+    arrays = [v for v in values if isinstance(v, TensorArrayValue)]
+    # The sum of gradients is a gradient, even when one of the parts is a plain zero.
+    total = next((v for v in arrays if v.is_gradient), arrays[0])
+    arrays.remove(total)
+    arrays.insert(0, total)
+    for value in arrays[1:]:
+        if total.items is not None and value.items is not None:
+            items = [
+                b if a is None else a if b is None else a + b
+                for a, b in zip(total.items, value.items, strict=True)
+            ]
+            total = total._with(items, None)
+        elif _is_blank(total):
+            total = value
+        elif not _is_blank(value):
+            total = total._with(None, total.stacked() + value.stacked())
+    return total
+
+
+def _is_blank(value: TensorArrayValue) -> bool:
+    return value.items is not None and all(item is None for item in value.items)
+
+
+def elementwise(op_type: str, inputs: list[Any]) -> Any:
+    """What an ordinary op does to a flow, or NotImplemented."""
+    flat = [v for group in inputs for v in (group if isinstance(group, list) else [group])]
+    if op_type in ("AddN", "AddV2", "Add"):
+        return add(flat)
+    if op_type in ("Identity", "StopGradient", "PreventGradient"):
+        return flat[0]
+    if op_type == "ZerosLike":
+        value = flat[0]
+        if value.items is not None:
+            return value._with([None] * value.size, None)
+        return jax.tree.map(jnp.zeros_like, value)
+    return NotImplemented

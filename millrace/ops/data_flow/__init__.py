@@ -1,0 +1,1 @@
+"""State that steps share: queues, accumulators, barriers, staging areas."""

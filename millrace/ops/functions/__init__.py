@@ -1,0 +1,1 @@
+"""Functions inside graphs, gradients, Python functions as operations."""

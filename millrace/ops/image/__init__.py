@@ -1,0 +1,1 @@
+"""Images: codecs, geometry, colours, boxes."""

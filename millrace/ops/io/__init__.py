@@ -1,0 +1,1 @@
+"""Files, checkpoints, summaries and logs as ops."""

@@ -1,0 +1,1 @@
+"""Numbers: element by element, compared, reduced, counted."""

@@ -1,0 +1,1 @@
+"""`tf.metrics`: values that accumulate over batches."""

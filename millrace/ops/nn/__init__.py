@@ -1,0 +1,1 @@
+"""Neural networks: layers' arithmetic, losses, embeddings, recurrent cells."""

@@ -1,0 +1,1 @@
+"""Example messages to tensors."""

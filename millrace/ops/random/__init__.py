@@ -1,0 +1,1 @@
+"""Random numbers: the generator, and the ops that draw from it."""

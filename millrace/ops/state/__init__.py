@@ -1,0 +1,1 @@
+"""Variables: their op types, classes, scopes, initial values and update rules."""

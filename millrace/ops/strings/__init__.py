@@ -1,0 +1,1 @@
+"""Strings: text, numbers as text, Unicode, hashes."""

@@ -1,0 +1,1 @@
+"""What is asked of remote clients, and how long their sessions last."""

@@ -1,0 +1,1 @@
+"""What performs a step between tasks: messages, values, waits."""

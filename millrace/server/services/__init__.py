@@ -1,0 +1,1 @@
+"""TensorFlow's gRPC services on top of a master and a worker."""

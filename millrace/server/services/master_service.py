@@ -1,0 +1,347 @@
+"""TensorFlow's MasterService on top of a master: names in, names out."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from millrace.core import errors
+from millrace.core.config import ConfigProto, RunMetadata
+from millrace.core.tensor_proto import make_tensor_proto
+from millrace.graph.graph import Graph
+from millrace.graph.import_graph_def import extend_graph, forget_origins
+from millrace.graph.operation import Operation
+from millrace.graph.tensor import Tensor
+from millrace.platform.file_access import FileAccess
+from millrace.rpc import messages
+from millrace.rpc.failed_node import with_marked_node
+from millrace.rpc.service import caller, client
+from millrace.rpc.wire_limit import check_fits
+from millrace.server.admission.guest import GraphSize, SessionQuota, read_tensor
+from millrace.server.admission.session_leases import SessionLeases
+from millrace.server.drivers.distributed_step import PreparedStep
+from millrace.server.master import Master
+from millrace.server.master_session import MasterSession
+
+_MAX_CACHED_RUNS = 1024
+#: The error for results that do not fit a message.
+_TOO_MUCH = (
+    "The values fetched from a step",
+    "The step has run; fetch parts of it, or run the client in the process of a server.",
+)
+
+
+class _ServedSession:
+    """A remote client's session: its graph, and runs by names."""
+
+    def __init__(self, session: MasterSession, size: GraphSize) -> None:
+        self.session = session
+        self._size = size
+        self.version = 0
+        self._lock = threading.Lock()
+        self._runs: dict[Any, PreparedStep] = {}
+        self._partial_runs: dict[str, Any] = {}
+        self._callables: dict[int, Any] = {}
+        self._numbers = itertools.count(1)
+
+    def extend(self, graph_def: Any) -> None:
+        graph = self.session.graph
+        with self._lock:
+            self._size.add(graph_def)
+            add_to_graph(graph, graph_def)
+            self.version += 1
+
+    def prepared(
+        self, fetches: Sequence[str], targets: Sequence[str], feeds: Sequence[str]
+    ) -> PreparedStep:
+        key = (tuple(fetches), tuple(targets), tuple(feeds))
+        with self._lock:
+            found = self._runs.get(key)
+            if found is None:
+                found = self.session.prepare(*self._elements(fetches, targets, feeds))
+                if len(self._runs) >= _MAX_CACHED_RUNS:
+                    self._runs.clear()
+                self._runs[key] = found
+            return found
+
+    def _elements(
+        self, fetches: Sequence[str], targets: Sequence[str], feeds: Sequence[str]
+    ) -> tuple[list[Tensor], list[Operation], list[Tensor]]:
+        return (
+            [self.tensor(name, "fetch") for name in fetches],
+            [self._operation(name) for name in targets],
+            [self.tensor(name, "feed") for name in feeds],
+        )
+
+    def tensor(self, name: str, role: str) -> Tensor:
+        graph = self.session.graph
+        op_name, _, index = name.partition(":")
+        op = graph._ops.get(op_name)
+        number = int(index) if index.isdigit() else 0
+        if op is None or number >= len(op.outputs):
+            raise errors.InvalidArgumentError(
+                None,
+                None,
+                f"Tensor {name[:200]}, specified in either feed_devices or "
+                f"fetch_devices, was not found in the Graph as a {role}."
+                if op is None
+                else f"{op_name} has {len(op.outputs)} outputs; {name[:200]} is none of them.",
+            )
+        return op.outputs[number]
+
+    def _operation(self, name: str) -> Operation:
+        op = self.session.graph._ops.get(name.partition(":")[0])
+        if op is None:
+            raise errors.NotFoundError(
+                None, None, f"PruneForTargets: Some target nodes not found: {name[:200]}"
+            )
+        return op
+
+    # -- Partial runs and callables --------------------------------------------------------
+
+    def partial_run_setup(self, request: Any) -> str:
+        elements = self._elements(request.fetch, request.target, request.feed)
+        run = self.session.partial_run_setup(*elements)
+        with self._lock:
+            handle = f"{self.session.handle}_partial_{next(self._numbers)}"
+            self._partial_runs[handle] = (run, {*elements[0], *elements[1]})
+        return handle
+
+    def partial_run(self, request: Any) -> list[Any]:
+        entry = self._partial_runs.get(request.partial_run_handle)
+        if entry is None:
+            raise errors.InvalidArgumentError(
+                None,
+                None,
+                f"Must run PartialRunSetup before performing partial runs: "
+                f"{request.partial_run_handle[:100]!r} is no handle of one that is under way.",
+            )
+        run, pending = entry
+        fetches, targets, feeds = self._elements(
+            request.fetch, request.target, [item.name for item in request.feed]
+        )
+        values = {
+            tensor: read_tensor(item.tensor)
+            for tensor, item in zip(feeds, request.feed, strict=True)
+        }
+        results = self.session.partial_run(run, fetches, targets, values)
+        pending.difference_update(fetches, targets)
+        if not pending:
+            self._partial_runs.pop(request.partial_run_handle, None)
+        return results
+
+    def make_callable(self, options: Any) -> int:
+        prepared = self.prepared(list(options.fetch), list(options.target), list(options.feed))
+        with self._lock:
+            number = next(self._numbers)
+            self._callables[number] = (prepared, options)
+        return number
+
+    def callable(self, number: int) -> Any:
+        found = self._callables.get(number)
+        if found is None:
+            raise errors.InvalidArgumentError(None, None, f"No such callable handle: {number}")
+        return found
+
+    def release_callable(self, number: int) -> None:
+        self._callables.pop(number, None)
+
+
+class MasterService:
+    """A method a remote method; see `rpc.service.RpcServer.add`."""
+
+    def __init__(self, master: Master, file_access: FileAccess | None = None) -> None:
+        self._master = master
+        self._file_access = file_access
+        self._quota = SessionQuota(lambda handle: handle in master.sessions)
+        self._served: dict[str, _ServedSession] = {}
+        self.leases = SessionLeases(self._is_busy, self._end)
+        self._allotments = master.worker.allotments
+
+    def _is_busy(self, handle: str) -> bool:
+        session = self._master.sessions.get(handle)
+        return session is not None and session.is_busy
+
+    def _end(self, handle: str) -> None:
+        session = self._master.sessions.get(handle)
+        if session is not None:
+            session.close()
+        self._served.pop(handle, None)
+
+    def _session(self, handle: str) -> _ServedSession:
+        self.leases.use(handle)
+        self._master.session(handle)  # raises when it is closed
+        found = self._served.get(handle)
+        if found is None:
+            raise errors.AbortedError(None, None, f"Session {handle[:100]} is not found.")
+        return found
+
+    def create_session(self, request: Any) -> Any:
+        """A new session with its first graph."""
+        graph = Graph()
+        config = ConfigProto()
+        config.CopyFrom(self._master.default_config)
+        config.MergeFrom(request.config)
+        self._quota.check(caller())
+        size = GraphSize()
+        size.add(request.graph_def)
+        add_to_graph(graph, request.graph_def)
+        session = self._master.create_session(
+            graph, config, request.target, self._file_access, self._client_elsewhere()
+        )
+        self._quota.note(session.handle, caller())
+        self._served[session.handle] = _ServedSession(session, size)
+        self.leases.open(session.handle)
+        self.leases.close_idle()
+        self._forget_closed()
+        return messages.CreateSessionResponse(session_handle=session.handle, graph_version=0)
+
+    def _client_elsewhere(self) -> str:
+        """The name of the client whose call this thread serves, for other tasks."""
+        name = client()
+        # On loopback a client is a connection, of which other machines have the same ones.
+        return name if name == caller() else f"{name} at {self._master.peers.me.address}"
+
+    def _forget_closed(self) -> None:
+        for handle in [h for h in list(self._served) if h not in self._master.sessions]:
+            self._served.pop(handle, None)
+            self.leases.forget(handle)
+
+    def extend_session(self, request: Any) -> Any:
+        """Adds nodes to a session's graph."""
+        with self._allotments.of(client()):
+            return self._extend_session(request)
+
+    def _extend_session(self, request: Any) -> Any:
+        served = self._session(request.session_handle)
+        if request.current_graph_version != served.version:
+            raise errors.AbortedError(
+                None,
+                None,
+                f"Current version is {served.version} but caller expected "
+                f"{request.current_graph_version}.",
+            )
+        served.extend(request.graph_def)
+        return messages.ExtendSessionResponse(new_graph_version=served.version)
+
+    def partial_run_setup(self, request: Any) -> Any:
+        """Starts a step whose feeds arrive in parts."""
+        handle = self._session(request.session_handle).partial_run_setup(request)
+        return messages.PartialRunSetupResponse(partial_run_handle=handle)
+
+    def run_step(self, request: Any) -> Any:
+        """Runs a step, or a part of one."""
+        with self._allotments.of(client()):
+            return self._run_step(request)
+
+    def _run_step(self, request: Any) -> Any:
+        response = messages.RunStepResponse()
+        try:
+            served = self._session(request.session_handle)
+            if request.partial_run_handle:
+                values = served.partial_run(request)
+            else:
+                prepared = served.prepared(
+                    request.fetch, request.target, [item.name for item in request.feed]
+                )
+                feeds = [read_tensor(item.tensor) for item in request.feed]
+                metadata = RunMetadata()
+                values = served.session.run(prepared, feeds, request.options, metadata)
+                check_fits(values, *_TOO_MUCH)
+                if metadata.ByteSize():
+                    response.metadata.CopyFrom(metadata)
+        except errors.OpError as error:
+            marked = with_marked_node(error)
+            if not request.store_errors_in_response_body:
+                raise marked from None
+            response.status_code = marked.error_code
+            response.status_error_message = marked.message
+            return response
+        for name, value in zip(request.fetch, values, strict=True):
+            response.tensor.add(name=name, tensor=_to_proto(value, served, name))
+        return response
+
+    def close_session(self, request: Any) -> Any:
+        """Ends a session."""
+        self.leases.forget(request.session_handle)
+        self._master.session(request.session_handle).close()
+        self._served.pop(request.session_handle, None)
+        return messages.CloseSessionResponse()
+
+    def list_devices(self, request: Any) -> Any:
+        """The devices of a session, or of this task and its cluster."""
+        if request.session_handle:
+            devices = self._session(request.session_handle).session.list_devices()
+        else:
+            devices = self._master.devices()
+        response = messages.ListDevicesResponse()
+        mine = self._master.worker.task + "/"
+        for device in devices:
+            place = response.local_device if device.name.startswith(mine) else None
+            (response.remote_device if place is None else place).add().CopyFrom(device)
+        return response
+
+    def reset(self, request: Any) -> Any:
+        """Drops containers on all tasks; sessions end."""
+        self._master.reset(list(request.container), list(request.device_filters))
+        self._served.clear()
+        return messages.ResetResponse()
+
+    def make_callable(self, request: Any) -> Any:
+        """Prepares a step that is run by its number."""
+        number = self._session(request.session_handle).make_callable(request.options)
+        return messages.MakeCallableResponse(handle=number)
+
+    def run_callable(self, request: Any) -> Any:
+        """Runs a prepared step."""
+        with self._allotments.of(client()):
+            return self._run_callable(request)
+
+    def _run_callable(self, request: Any) -> Any:
+        served = self._session(request.session_handle)
+        prepared, options = served.callable(request.handle)
+        feeds = [read_tensor(tensor) for tensor in request.feed]
+        if len(feeds) != len(options.feed):
+            raise errors.InvalidArgumentError(
+                None, None, f"The callable takes {len(options.feed)} values, got {len(feeds)}."
+            )
+        metadata = RunMetadata()
+        try:
+            values = served.session.run(prepared, feeds, options.run_options, metadata)
+            check_fits(values, *_TOO_MUCH)
+        except errors.OpError as error:
+            raise with_marked_node(error) from None
+        response = messages.RunCallableResponse()
+        for name, value in zip(options.fetch, values, strict=True):
+            response.fetch.append(_to_proto(value, served, name))
+        if metadata.ByteSize():
+            response.metadata.CopyFrom(metadata)
+        return response
+
+    def release_callable(self, request: Any) -> Any:
+        """Forgets a prepared step."""
+        self._session(request.session_handle).release_callable(request.handle)
+        return messages.ReleaseCallableResponse()
+
+
+def _to_proto(value: Any, served: _ServedSession, name: str) -> Any:
+    dtype = served.tensor(name, "fetch").dtype.base_dtype
+    return make_tensor_proto(value, dtype=dtype)
+
+
+def add_to_graph(graph: Graph, graph_def: Any) -> None:
+    """Adds a client's nodes to its graph.
+
+    Raises:
+      InvalidArgumentError: They are malformed, or clash with what is there.
+    """
+    if not graph_def.node and not graph_def.library.function:
+        return
+    first = len(graph.get_operations())
+    try:
+        extend_graph(graph, graph_def)
+    except (ValueError, TypeError, KeyError) as error:
+        raise errors.InvalidArgumentError(None, None, str(error)) from None
+    forget_origins(graph, first)

@@ -1,0 +1,1 @@
+"""Savers, checkpoints, and starting from one."""

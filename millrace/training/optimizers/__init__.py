@@ -1,0 +1,1 @@
+"""Optimizers, their slots, learning rates, moving averages."""

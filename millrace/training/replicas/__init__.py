@@ -1,0 +1,1 @@
+"""Replicated training: devices, synchronous rounds, leaving a job."""

@@ -1,0 +1,1 @@
+"""Sessions that initialise, recover and are supervised."""
