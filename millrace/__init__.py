@@ -249,6 +249,8 @@ if TYPE_CHECKING:
         examples,
         flags,
         graph_util,
+        keras,
+        layers,
         losses,
         metrics,
         resource_loader,
@@ -260,7 +262,7 @@ else:
     #: No task needs these to serve, nor most programs to train.
     __getattr__, __dir__ = deferred.facade(
         __name__,
-        "app contrib distribute estimator examples flags graph_util losses metrics "
+        "app contrib distribute estimator examples flags graph_util keras layers losses metrics "
         "resource_loader saved_model sysconfig test".split(),
         globals(),
     )
