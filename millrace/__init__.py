@@ -253,6 +253,7 @@ if TYPE_CHECKING:
         layers,
         losses,
         metrics,
+        python,
         resource_loader,
         saved_model,
         sysconfig,
@@ -263,7 +264,7 @@ else:
     __getattr__, __dir__ = deferred.facade(
         __name__,
         "app contrib distribute estimator examples flags graph_util keras layers losses metrics "
-        "resource_loader saved_model sysconfig test".split(),
+        "python resource_loader saved_model sysconfig test".split(),
         globals(),
     )
 

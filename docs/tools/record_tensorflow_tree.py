@@ -2,10 +2,10 @@
 
     python docs/tools/record_tensorflow_tree.py FOLDER
 
-Writes millrace/compat/tensorflow_tree.txt, one line per module: its path, then its names, each with
-the public name under which TensorFlow offers the same object; millrace/compat/generated_ops.txt, the
-functions of the gen_*_ops modules; and docs/tools/tensorflow_names.txt, all public names. Only facts
-are recorded: which name is where.
+Writes millrace/compat/tensorflow_tree.txt, one line per module: its path, then its names, each
+with the public name under which TensorFlow offers the same object;
+millrace/compat/generated_ops.txt, the functions of the gen_*_ops modules; and
+docs/tools/tensorflow_names.txt, all public names. Only facts are recorded: which name is where.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def tree(sources: Sources) -> list[str]:
 
 
 def generated_ops(sources: Sources) -> list[str]:
-    """``python.ops.gen_math_ops sum Sum input axis:reduction_indices keep_dims?`` for every op's function.
+    """The functions of ops: ``gen_math_ops sum Sum input axis:reduction_indices keep_dims?``.
 
     A parameter is followed by the op's own name of it where that differs, and by ``?`` where it
     has a default, which is the op's.
@@ -133,9 +133,7 @@ def generated_ops(sources: Sources) -> list[str]:
             call = next((c for c in ast.walk(function) if _is_helper_call(c)), None)
             if call is None:
                 continue
-            renamed = {
-                k.value.id: k.arg for k in call.keywords if isinstance(k.value, ast.Name)
-            }
+            renamed = {k.value.id: k.arg for k in call.keywords if isinstance(k.value, ast.Name)}
             given = function.args.args
             required = len(given) - len(function.args.defaults)
             words = []
@@ -144,7 +142,9 @@ def generated_ops(sources: Sources) -> list[str]:
                 words.append(
                     parameter + (f":{own}" if own != parameter else "") + "?" * (i >= required)
                 )
-            lines.append(" ".join((module.removeprefix("tensorflow."), name, call.args[0].value, *words)))
+            lines.append(
+                " ".join((module.removeprefix("tensorflow."), name, call.args[0].value, *words))
+            )
     return lines
 
 
@@ -153,8 +153,8 @@ def _is_helper_call(node: ast.AST) -> bool:
 
 
 def _rank(name: str) -> tuple[bool, int, str]:
-    """``tf.x`` before ``tf.math.x``, contrib last."""
-    return name.startswith("contrib"), name.count("."), name
+    """``tf.x`` before ``tf.math.x``; what came later offers what was there before it."""
+    return name.startswith(("contrib", "estimator", "keras")), name.count("."), name
 
 
 if __name__ == "__main__":

@@ -63,14 +63,15 @@ class Sources:
         return self._stars[module]
 
     def documented_names(self, module: str) -> dict[str, Name]:
-        """Those of `names` that the module keeps: TensorFlow 1 deletes what it does not document."""
+        """Those of `names` that the module keeps: it deletes what it does not document."""
         found = {n: o for n, o in self.names(module).items() if not n.startswith("_")}
         tree = ast.parse(self._files[module].read_text())
         kept = set(re.findall(r"^@@(\w+)", ast.get_docstring(tree) or "", re.MULTILINE))
         for statement in _statements(tree.body):
-            if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.List):
-                if any("allowed" in getattr(t, "id", "").lower() for t in statement.targets):
-                    kept |= {e.value for e in statement.value.elts if isinstance(e, ast.Constant)}
+            if not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.List):
+                continue
+            if any("allowed" in getattr(t, "id", "").lower() for t in statement.targets):
+                kept |= {e.value for e in statement.value.elts if isinstance(e, ast.Constant)}
         return {n: o for n, o in found.items() if n in kept} if kept else found
 
     def origin(

@@ -47,6 +47,11 @@ def _by_op_type() -> dict[str, Function]:
     return {each.op_type: each for module in record().values() for each in module.values()}
 
 
+def offered(module: str) -> list[str]:
+    """The functions of a module whose ops Millrace has."""
+    return [n for n, f in record()[module].items() if registry.find(f.op_type) is not None]
+
+
 def raw_function(name: str) -> Callable[..., Any]:
     """``tf.raw_ops.MatMul``, which takes its arguments by keyword only.
 

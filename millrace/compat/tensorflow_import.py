@@ -23,7 +23,7 @@ NAME = "tensorflow"
 _TREES = ("python", "core", "contrib", "tools")
 #: Millrace's own folders, whose names are no part of TensorFlow's.
 _OWN = frozenset(
-    "cli client compiler core graph launchers observe ops passes platform protocol "
+    "cli client compiler core graph launchers observe ops passes platform protocol python "
     "rpc runtime server testing training".split()
 )
 
@@ -50,10 +50,11 @@ class TensorFlowFinder(importlib.abc.MetaPathFinder):
         if fullname != NAME and not fullname.startswith(f"{NAME}."):
             return None
         module = _module_for(fullname)
+        below = fullname[len(NAME) + 1 :]
         if module is None:
-            last = fullname.rpartition(".")[2]
-            raise ModuleNotFoundError(tensorflow_tree.describe_missing(fullname, last), name=fullname)
-        if tensorflow_tree.is_package(fullname[len(NAME) + 1 :]) and not hasattr(module, "__path__"):
+            words = tensorflow_tree.describe_missing(fullname, below.rpartition(".")[2])
+            raise ModuleNotFoundError(words, name=fullname)
+        if tensorflow_tree.is_package(below) and not hasattr(module, "__path__"):
             module.__path__ = []  # one file here, and in TensorFlow a package with modules in it
         is_package = hasattr(module, "__path__")
         return importlib.util.spec_from_loader(fullname, _Loader(module), is_package=is_package)
@@ -65,6 +66,10 @@ def _module_for(fullname: str) -> types.ModuleType | None:
     path = fullname[len(NAME) + 1 :]
     if path != "compat.v1":  # that is a module of its own, the others are those without it
         path = path.removeprefix("compat.v1.")
+    if path == "core":
+        # Python makes it an attribute of the package, where ours must stay; what is below it is
+        # TensorFlow's.
+        return importlib.import_module("millrace.core")
     if path.partition(".")[0] not in _OWN and (found := _public_module(path)) is not None:
         return found
     return tensorflow_tree.find(path) if path.partition(".")[0] in _TREES else None

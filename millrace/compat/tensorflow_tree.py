@@ -98,7 +98,7 @@ class InternalModule(types.ModuleType):
         names = {n for n in vars(self._overlay or object) if not n.startswith("__")}
         module = record().get(self._path, Module({}))
         names.update(n for n, origin in module.public.items() if _is_there(origin))
-        names.update(n for each in module.generated for n in generated_ops.record()[each])
+        names.update(n for each in module.generated for n in generated_ops.offered(each))
         return sorted(names)
 
 
@@ -122,8 +122,7 @@ def _offers_something(path: str) -> bool:
     module = record().get(path, Module({}))
     if module.generated or any(_is_there(origin) for origin in module.public.values()):
         return True
-    below = (p for p in record() if p.startswith(f"{path}.") and p.count(".") == path.count(".") + 1)
-    return any(_offers_something(each) for each in below)
+    return any(_offers_something(p) for p in record() if p.rpartition(".")[0] == path)
 
 
 @functools.cache
@@ -147,7 +146,7 @@ def _messages(path: str) -> types.ModuleType | None:
 def _public(origin: str, asked: str) -> Any:
     found: Any = importlib.import_module("millrace")
     for part in origin.split("."):
-        if not hasattr(found, part):
+        if not hasattr(found, part) or isinstance(getattr(found, part), InternalModule):
             raise AttributeError(
                 f"{asked} is not in Millrace: it is TensorFlow's tf.{origin}, which is missing too",
                 name=part,

@@ -64,9 +64,8 @@ def convert_n_to_tensor_or_indexed_slices(
     values: Any, dtype: Any = None, name: str | None = None
 ) -> list[Any]:
     """Each value as a tensor, as IndexedSlices if it is so already, or as None."""
+    names = [None if name is None else f"{name}_{i}" for i in range(len(values))]
     return [
-        None
-        if value is None
-        else convert_to_tensor_or_indexed_slices(value, dtype, None if name is None else f"{name}_{i}")
-        for i, value in enumerate(values)
+        None if value is None else convert_to_tensor_or_indexed_slices(value, dtype, its_name)
+        for value, its_name in zip(values, names, strict=True)
     ]

@@ -3,4 +3,4 @@
 from millrace.core.tensor_proto import make_ndarray as MakeNdarray
 from millrace.graph.constant_value import constant_value, constant_value_as_shape
 from millrace.graph.slices import is_tensor
-from millrace.ops.random import shape_tensor
+from millrace.ops.random.random import shape_tensor

@@ -8,8 +8,8 @@ from typing import Any
 from millrace.graph.behavior import disable_control_flow_v2, enable_control_flow_v2
 from millrace.graph.defaults import device as _device
 from millrace.graph.graph import Graph
-from millrace.testing.create_local_cluster import create_local_cluster
 from millrace.testing.graph_comparison import assert_equal_graph_def
+from millrace.testing.local_cluster import create_local_cluster
 from millrace.testing.test_case import CapturedWrites, ErrorLoggingSession, TestCase
 
 TensorFlowTestCase = TestCase
@@ -78,4 +78,3 @@ def GpuSupportsHalfMatMulAndConv() -> bool:
 def gpu_device_name() -> str:
     """Empty without a GPU."""
     return ""
-

@@ -1,3 +1,5 @@
 """What programs take from TensorFlow's python.framework.versions that has no public name."""
 
-from millrace.platform.version import TENSORFLOW_VERSION as __version__
+from millrace.platform import version
+
+__version__ = VERSION = version.TENSORFLOW_VERSION

@@ -4,7 +4,7 @@ from typing import Any
 
 from millrace.compat import generated_ops
 from millrace.graph.convert import convert_to_tensor
-from millrace.ops.control_flow import with_dependencies
+from millrace.ops.control_flow.control_flow import with_dependencies
 
 _GENERATED = "python.ops.gen_control_flow_ops"
 
@@ -20,7 +20,7 @@ def switch(data: Any, pred: Any, dtype: Any = None, name: str | None = None) -> 
 def merge(inputs: Any, name: str | None = None) -> Any:
     """The one of `inputs` that is alive, and its index."""
     if any(each is None for each in inputs):
-        raise ValueError("At least one of the merge inputs is None: %s" % inputs)
+        raise ValueError(f"At least one of the merge inputs is None: {inputs}")
     tensors = [convert_to_tensor(each) for each in inputs]
     is_reference = all(each.dtype._is_ref_dtype for each in tensors)
     function = "ref_merge" if is_reference else "merge"

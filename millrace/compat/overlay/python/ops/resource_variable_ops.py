@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from millrace.ops.resource_variable import ResourceVariable
+from millrace.ops.state.resource_variable import ResourceVariable
 
 BaseResourceVariable = ResourceVariable
 

@@ -3,11 +3,14 @@
 from collections.abc import Sequence
 from typing import Any
 
-from millrace.graph.convert import convert_to_tensor
-from millrace.graph.constant_value import constant_value
 from millrace.core.tensor_shape import TensorShape, as_shape
-from millrace.ops import array_join, array_shape, bias, initializers, linear_algebra
-from millrace.ops.variable_scope import get_variable, get_variable_scope, variable_scope
+from millrace.graph.constant_value import constant_value
+from millrace.graph.convert import convert_to_tensor
+from millrace.ops.array import join, shape
+from millrace.ops.linalg import linear_algebra
+from millrace.ops.nn import bias
+from millrace.ops.state import initializers
+from millrace.ops.state.variable_scope import get_variable, get_variable_scope, variable_scope
 
 _BIAS_VARIABLE_NAME = "bias"
 _WEIGHTS_VARIABLE_NAME = "kernel"
@@ -43,7 +46,7 @@ def _concat(prefix: Any, suffix: Any, static: bool = False) -> Any:
     parts = [_dimensions(each, static) for each in (prefix, suffix)]
     if static:
         return as_shape([*parts[0], *parts[1]]).as_list()
-    return array_join.concat(parts, 0)
+    return join.concat(parts, 0)
 
 
 def _dimensions(part: Any, static: bool) -> Any:
@@ -51,11 +54,11 @@ def _dimensions(part: Any, static: bool) -> Any:
         known = constant_value(part)
         if static:
             return [None] if known is None else [int(d) for d in known.reshape(-1)]
-        return array_shape.expand_dims(part, 0) if part.shape.ndims == 0 else part
-    shape = TensorShape([part]) if isinstance(part, int) else as_shape(part)
-    if not static and not shape.is_fully_defined():
+        return shape.expand_dims(part, 0) if part.shape.ndims == 0 else part
+    whole = TensorShape([part]) if isinstance(part, int) else as_shape(part)
+    if not static and not whole.is_fully_defined():
         raise ValueError(f"{part} has to be a fully defined shape here")
-    return shape.as_list() if static else convert_to_tensor(shape.as_list(), dtype="int32")
+    return whole.as_list() if static else convert_to_tensor(whole.as_list(), dtype="int32")
 
 
 class _Linear:
@@ -86,12 +89,12 @@ class _Linear:
             raise ValueError("`args` must be specified")
         width = 0
         for each in arguments:
-            shape = each.get_shape()
-            if shape.ndims != 2:
-                raise ValueError(f"linear is expecting 2D arguments: {[shape]}")
-            if shape[1].value is None:
-                raise ValueError(f"linear expects shape[1] to be provided for shape {shape}")
-            width += shape[1].value
+            its = each.get_shape()
+            if its.ndims != 2:
+                raise ValueError(f"linear is expecting 2D arguments: {[its]}")
+            if its[1].value is None:
+                raise ValueError(f"linear expects shape[1] to be provided for shape {its}")
+            width += its[1].value
         self._build_bias = build_bias
         dtype = arguments[0].dtype.base_dtype
         with variable_scope(get_variable_scope()) as outer:
@@ -114,7 +117,7 @@ class _Linear:
     def __call__(self, args: Any) -> Any:
         """Applies it."""
         arguments = args if isinstance(args, list | tuple) else [args]
-        whole = arguments[0] if len(arguments) == 1 else array_join.concat(arguments, 1)
+        whole = arguments[0] if len(arguments) == 1 else join.concat(arguments, 1)
         result = linear_algebra.matmul(whole, self._weights)
         return bias.bias_add(result, self._biases) if self._build_bias else result
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from millrace.ops.ref_variable import RefVariable
+from millrace.ops.state.ref_variable import RefVariable
 
 
 def is_variable_initialized(ref: Any, name: str | None = None) -> Any:

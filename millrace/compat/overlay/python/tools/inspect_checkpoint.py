@@ -1,6 +1,6 @@
-"""What programs take from TensorFlow's python.tools.inspect_checkpoint that has no public name."""
+"""What programs take from TensorFlow's python.tools.inspect_checkpoint."""
 
-from millrace.training.checkpoint_reader import load_reader as _load_reader
+from millrace.training.checkpoint.reader import NewCheckpointReader as _NewCheckpointReader
 
 
 def print_tensors_in_checkpoint_file(
@@ -11,10 +11,9 @@ def print_tensors_in_checkpoint_file(
     count_exclude_pattern: str = "",
 ) -> None:
     """Prints the names of a checkpoint's tensors, and the values of one or all of them."""
-    reader = _load_reader(file_name)
-    shapes = reader.get_variable_to_shape_map()
+    reader = _NewCheckpointReader(file_name)
     if all_tensors or all_tensor_names:
-        for key in sorted(shapes):
+        for key in sorted(reader.get_variable_to_shape_map()):
             print("tensor_name: ", key)
             if all_tensors:
                 print(reader.get_tensor(key))

@@ -1,3 +1,3 @@
-"""What programs take from TensorFlow's python.training.checkpoint_state_pb2 that has no public name."""
+"""What programs take from TensorFlow's python.training.checkpoint_state_pb2."""
 
-from millrace.training.checkpoint_state import CheckpointState
+from millrace.training.checkpoint.state import CheckpointState

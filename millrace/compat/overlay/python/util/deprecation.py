@@ -18,9 +18,7 @@ def _tell(key: object, text: str) -> None:
         logging.warning(text)
 
 
-def deprecated(
-    date: str | None, instructions: str, warn_once: bool = True
-) -> Callable[[Any], Any]:
+def deprecated(date: str | None, instructions: str, warn_once: bool = True) -> Callable[[Any], Any]:
     """Marks a function as deprecated: its first call says what to use."""
 
     def decorate(func: Any) -> Any:
@@ -105,9 +103,7 @@ def deprecated_alias(
     return deprecated(None, f"Please use {name} instead.", warn_once)(func_or_class)
 
 
-def deprecated_argument_lookup(
-    new_name: str, new_value: Any, old_name: str, old_value: Any
-) -> Any:
+def deprecated_argument_lookup(new_name: str, new_value: Any, old_name: str, old_value: Any) -> Any:
     """The value of an argument that may be given under its old name.
 
     Raises:

@@ -51,9 +51,7 @@ def flatten_dict_items(dictionary: Mapping[Any, Any]) -> dict[Any, Any]:
             pairs = list(zip(keys, values, strict=True))
         for one, its in pairs:
             if one in flat:
-                raise ValueError(
-                    f"Could not flatten dictionary: key {one} is not unique."
-                )
+                raise ValueError(f"Could not flatten dictionary: key {one} is not unique.")
             flat[one] = its
     return flat
 
@@ -89,9 +87,7 @@ def yield_flattened_paths(structure: Any, expand_composites: bool = False) -> It
     return (path for path, _ in _paths(structure))
 
 
-def map_structure_with_tuple_paths(
-    func: Callable[..., Any], *structure: Any, **_: Any
-) -> Any:
+def map_structure_with_tuple_paths(func: Callable[..., Any], *structure: Any, **_: Any) -> Any:
     """Calls `func` with each leaf's path, as a tuple, and the leaves of all structures there."""
     for other in structure[1:]:
         assert_same_structure(structure[0], other)

@@ -1,10 +1,8 @@
 """What programs take from TensorFlow's python.util.tf_inspect that has no public name."""
 
 from inspect import *
-from typing import Any
-
 from inspect import FullArgSpec
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class ArgSpec(NamedTuple):

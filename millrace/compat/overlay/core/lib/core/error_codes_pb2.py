@@ -4,5 +4,9 @@ from millrace.core import errors as _errors
 
 OK = 0
 globals().update(
-    {n: getattr(_errors, n) for n in dir(_errors) if n.isupper() and isinstance(getattr(_errors, n), int)}
+    {
+        n: getattr(_errors, n)
+        for n in dir(_errors)
+        if n.isupper() and isinstance(getattr(_errors, n), int)
+    }
 )

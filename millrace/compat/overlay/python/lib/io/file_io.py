@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from millrace.platform.gfile import GFile as FileIO
 from millrace.platform.gfile import FileStatistics, copy, remove, rename, stat, walk
+from millrace.platform.gfile import GFile as FileIO
 from millrace.platform.gfile import exists as file_exists
 from millrace.platform.gfile import glob as get_matching_files
 from millrace.platform.gfile import isdir as is_directory
@@ -52,6 +52,4 @@ def atomic_write_string_to_file(
 
 def filecmp(filename_a: str, filename_b: str) -> bool:
     """Whether two files hold the same."""
-    return bool(
-        read_file_to_string(filename_a, True) == read_file_to_string(filename_b, True)
-    )
+    return bool(read_file_to_string(filename_a, True) == read_file_to_string(filename_b, True))
