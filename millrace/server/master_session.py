@@ -18,15 +18,14 @@ from tensorboard.compat.proto import step_stats_pb2
 
 from millrace.core import errors
 from millrace.core.cluster_spec import ClusterSpec
-from millrace.core.device_spec import DeviceSpec
+from millrace.core.device_spec import DeviceSpec, task_of
 from millrace.graph.graph import Graph
 from millrace.graph.operation import Operation
 from millrace.graph.tensor import Tensor
-from millrace.passes.few_unique import few_unique
-from millrace.passes.frames import has_control_flow
-from millrace.passes.pad_unique import pad_unique
-from millrace.passes.partition import Part, partition
-from millrace.passes.place import Placer
+from millrace.passes import pipeline
+from millrace.passes.inline import inline_calls
+from millrace.passes.node import Setting
+from millrace.passes.partitions import Partition, split
 from millrace.passes.program_def import to_graph_def
 from millrace.passes.prune import prune
 from millrace.platform import logging
@@ -50,7 +49,7 @@ from millrace.server.drivers.remote_part import LateParts, RemotePart
 from millrace.server.drivers.standing_step import StandingStep, can_stand
 from millrace.server.drivers.step_errors import cause_of
 from millrace.server.meeting import Meeting, choose_tasks
-from millrace.server.tasks import task_of, tasks_named
+from millrace.server.tasks import tasks_named
 from millrace.server.worker_sessions import WorkerSession
 
 if TYPE_CHECKING:
@@ -102,7 +101,7 @@ class MasterSession:
         #: whose graph names one of them waits for it.
         self._absent: dict[str, str] = {}
         self._devices: list[Any] = []
-        self._placer: Placer
+        self._setting: Setting
         self._state: WorkerSession
 
     # -- Opening ---------------------------------------------------------------------------
@@ -116,7 +115,7 @@ class MasterSession:
         needed = tasks_named(op.device for op in self.graph.get_operations())
         self._devices = self._meeting.meet(self._addresses, self._master.devices(), needed)
         self._absent = dict(self._meeting.absent)
-        self._make_placer()
+        self._make_setting()
         try:
             present = [task for task in self._addresses if task not in self._absent]
             self._open_on(present)
@@ -132,12 +131,13 @@ class MasterSession:
             raise
         self._is_open = True
 
-    def _make_placer(self) -> None:
+    def _make_setting(self) -> None:
         config = self._config
-        self._placer = Placer(
-            [device.name for device in self._devices],
+        self._setting = Setting(
+            devices=tuple(device.name for device in self._devices),
             allow_soft_placement=config.allow_soft_placement,
-            log=config.log_device_placement,
+            log_placement=print if config.log_device_placement else None,
+            home=self._home,
         )
 
     def _meet_absent(self, devices: Iterable[str]) -> None:
@@ -155,7 +155,7 @@ class MasterSession:
             found = self._meeting.meet(wanted, home, wanted)
             self._open_on(list(wanted))
             self._devices += found[len(home) :]
-            self._make_placer()
+            self._make_setting()
             for task in wanted:
                 del self._absent[task]
 
@@ -209,14 +209,11 @@ class MasterSession:
     ) -> PreparedStep:
         if self._closed:
             raise self._closed_error()
-        program = prune(fetches, targets, feeds)
+        program = inline_calls(prune(fetches, targets, feeds))
         if self._absent:
             self._meet_absent(node.device for node in program.nodes)
-        self._placer.place(program.nodes)
-        if not has_control_flow(program):
-            few_unique(program)
-            pad_unique(program, lambda node: task_of(node.device))
-        parts = partition(program, task_of, self._home, ends_at_home=partial)
+        setting = self._setting._replace(feeds_one_by_one=partial)
+        parts = split(pipeline.for_cluster(program.with_setting(setting)))
         local = parts.pop(self._home)
         remote: list[RemotePart] = []
         try:
@@ -235,7 +232,7 @@ class MasterSession:
         """A finalizer: must not wait, nor take a lock."""
         self._master.later(lambda: self._deregister(local, remote))
 
-    def _register(self, part: Part) -> RemotePart:
+    def _register(self, part: Partition) -> RemotePart:
         address = self._addresses[part.task]
         request = messages.RegisterGraphRequest(
             session_handle=self.handle,

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from millrace.core import errors
 from millrace.core.places import taker
-from millrace.passes.partition import Part
+from millrace.passes.partitions import Partition
 from millrace.platform import logging
 from millrace.rpc.board import BoardReader, Place
 from millrace.rpc.channel import Channel
@@ -34,7 +34,7 @@ class RemotePart:
 
     __slots__ = ("_take_feeds", "address", "boards", "graph", "part")
 
-    def __init__(self, part: Part, address: str, graph: int) -> None:
+    def __init__(self, part: Partition, address: str, graph: int) -> None:
         self.part = part
         self._take_feeds = taker(part.arguments)
         self.address = address
