@@ -19,7 +19,7 @@ _SECONDS = 1.0
 
 
 def explain(address: str, security: Security) -> str | None:
-    """Why a server does not accept this process's credentials, or None if nothing shows."""
+    """What is wrong between this process's keys and a server's door, or None if nothing shows."""
     host, _, port = address.rpartition(":")
     if not port.isdigit():
         return None

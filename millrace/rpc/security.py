@@ -1,9 +1,9 @@
-"""Authentication: who may talk to a server, and how this process shows that it may.
+"""The door of a server: who may speak with it, and how this process shows that it may.
 
-There are two kinds of credentials. Mutual TLS: both sides show a certificate of one authority, on
-the gRPC port and on the data plane alike. A shared token, for where TLS ends elsewhere (a proxy, a
-mesh): every call carries it, and the data plane's handshake proves that it is known. Without
-either, a server listens on loopback only, unless somebody states explicitly that it may be open.
+Two keys fit the door. Mutual TLS: both sides show a certificate of one authority, on the gRPC port
+and on the data plane alike. A shared token, for where TLS ends elsewhere (a proxy, a mesh): every
+call carries it, and the data plane's handshake proves that it is known. Without either, a server
+listens on loopback only, unless somebody says in so many words that it may be open.
 
 Servers, clients and command-line tools take the same settings from the environment. Keys and
 tokens are never shown: not in `repr`, not in errors, not in logs.
@@ -40,7 +40,7 @@ _AUTHORIZATION = "authorization"
 _HOW = (
     f"Give it certificates ({TLS_CA}, {TLS_CERTIFICATE} and {TLS_KEY} name PEM files; "
     f"`millrace certificates` makes them), or a token ({TOKEN_FILE}); or, if the network itself "
-    f"protects it, say {INSECURE}=1. docs/security.md tells more."
+    f"is the door, say {INSECURE}=1. docs/security.md tells more."
 )
 
 
@@ -286,7 +286,7 @@ class _ShowToken(grpc.UnaryUnaryClientInterceptor, grpc.StreamStreamClientInterc
         return _CallDetails(call, (*(call.metadata or ()), self._entry))
 
 
-# -- Which addresses need authentication ---------------------------------------------------
+# -- Which addresses need a door -----------------------------------------------------------
 
 
 def is_loopback(host: str) -> bool:
@@ -306,7 +306,7 @@ def _places(host: str) -> list[Any]:
 
 
 def check_door(task: str, address: str, security: Security) -> None:
-    """Checks that a server that other machines can reach authenticates its clients.
+    """Checks that a server that other machines can reach has a door.
 
     Raises:
       FailedPreconditionError: It has none, and nobody said that it needs none.
@@ -325,6 +325,6 @@ def check_door(task: str, address: str, security: Security) -> None:
         raise errors.FailedPreconditionError(
             None,
             None,
-            f"The server of {task} refuses to start unauthenticated: other machines can reach "
-            f"{address}, and anyone who does could run anything on it. {_HOW}",
+            f"The server of {task} will not start: other machines can reach {address}, and "
+            f"whoever does could run anything on it. {_HOW}",
         )

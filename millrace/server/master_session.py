@@ -38,6 +38,7 @@ from millrace.runtime import executor
 from millrace.runtime.plan import host_value
 from millrace.runtime.step import Step
 from millrace.runtime.step_stats import fill_metadata, fill_partition_graphs
+from millrace.server.drivers import current_attempt
 from millrace.server.drivers.distributed_step import (
     DistributedPartialRun,
     Gathering,
@@ -45,7 +46,7 @@ from millrace.server.drivers.distributed_step import (
     check_can_be_computed,
 )
 from millrace.server.drivers.late import within
-from millrace.server.drivers.remote_part import LateParts, RemotePart
+from millrace.server.drivers.remote_part import LateParts, RemotePart, StepRun
 from millrace.server.drivers.standing_step import StandingStep, can_stand
 from millrace.server.drivers.step_errors import cause_of
 from millrace.server.meeting import Meeting, choose_tasks
@@ -270,6 +271,7 @@ class MasterSession:
         """Runs one step; this task's part in the calling thread."""
         timeout = self._config.operation_timeout_in_ms
         trace = False
+        attempt = current_attempt.take()
         if options is not None:
             timeout = options.timeout_in_ms or timeout
             trace = options.trace_level > _NO_TRACE and run_metadata is not None
@@ -286,6 +288,8 @@ class MasterSession:
             timeout=timeout / 1000 if timeout > 0 else None,
         )
         local, plan = prepared.local, prepared.graph.plan
+        if attempt is not None and prepared.graph.changes_state:
+            step.record = self._worker.record.begin(attempt)
         self._begin(prepared, number, step)
         on_abandoned(lambda: self._cancel(number, "The client of the step is gone."))
         try:
@@ -297,7 +301,8 @@ class MasterSession:
                     raise cause_of(error, step) from None
                 answers: dict[str, Message] = {}
             else:
-                results, answers = self._run_everywhere(prepared, number, step, feeds, values)
+                run = StepRun(number, values, trace, attempt)
+                results, answers = self._run_everywhere(prepared, run, step, feeds)
         finally:
             self._end(number)
         found: list[Any] = [None] * prepared.fetches
@@ -320,12 +325,12 @@ class MasterSession:
     def _run_everywhere(
         self,
         prepared: PreparedStep,
-        number: int,
+        run: StepRun,
         step: Step,
         feeds: Sequence[Any],
-        values: Sequence[Any],
     ) -> tuple[list[Any], dict[str, Message]]:
-        gathering = self._start_remote(prepared, number, step, values)
+        number = run.number
+        gathering = self._start_remote(prepared, run, step)
         try:
             results: list[Any] = []
             try:
@@ -353,10 +358,9 @@ class MasterSession:
             step.exchange.late = gathering.late = None
         return results, gathering.answers
 
-    def _start_remote(
-        self, prepared: PreparedStep, number: int, step: Step, values: Sequence[Any]
-    ) -> Gathering:
+    def _start_remote(self, prepared: PreparedStep, run: StepRun, step: Step) -> Gathering:
         """Asks the other tasks to run their parts."""
+        number = run.number
         gathering = self._master.gather(number, prepared.tasks.copy(), self.graph)
         gathering.last = prepared.last
         step.why = gathering.why
@@ -366,7 +370,6 @@ class MasterSession:
             self._worker.mailbox.end(number, error)
 
         gathering.on_error = on_error
-        trace = step.events is not None
 
         def fail(part: RemotePart, error: errors.OpError) -> None:
             gathering.answer(part.address, None, _naming(error, part.part.task))
@@ -376,7 +379,7 @@ class MasterSession:
                 prepared.firsts,
                 prepared.reads,
                 prepared.late.copy(),
-                (number, values, trace),
+                run,
                 self._worker.post,
                 fail,
             )
@@ -385,7 +388,7 @@ class MasterSession:
                 channel = self._master.peers.channel(remote.address)
                 gathering.channels.append(channel)
                 if remote.part.first_key is None:
-                    channel.send(remote.run_message(number, values, trace))
+                    channel.send(remote.run_message(run))
             except errors.OpError as error:
                 fail(remote, error)
         return gathering
@@ -445,7 +448,7 @@ class MasterSession:
         step = Step(self._state.state, executor.run_values)
         self._begin(prepared, number, step)
         self._partial_runs.add(number)
-        gathering = self._start_remote(prepared, number, step, [])
+        gathering = self._start_remote(prepared, StepRun(number, [], trace=False), step)
         execution = executor.Execution(prepared.graph.plan, step)
         return DistributedPartialRun(
             prepared, number, gathering, execution, (feeds, fetches, targets)

@@ -68,14 +68,14 @@ class Server:
         there is) or ``grpc``.
       config: The default ConfigProto of sessions, and how many devices the task has.
       start: Whether to start at once.
-      security: The task's credentials; those of the environment by default. TensorFlow has
+      security: The keys of the task's door; those of the environment by default. TensorFlow has
         no such argument. See docs/security.md.
       allowed_folders: Where ops of clients elsewhere may read and write files; those of the
         environment by default, and all when only this machine reaches the task.
 
     Raises:
       TypeError, ValueError: The description is wrong or incomplete.
-      FailedPreconditionError: Other machines can reach the task, and it has no credentials.
+      FailedPreconditionError: Other machines can reach the task, and it has no door.
       UnknownError: The task's address cannot be listened at.
     """
 
@@ -196,7 +196,7 @@ class Server:
             self._leaving.left(question.decode(errors="replace"))
             self._stop_if_over()
             return b"{}"
-        # The answer must be on its way before the port closes.
+        # The answer must be on its way before the door closes.
         threading.Timer(0.1, self.stop).start()
         return b"{}"
 
@@ -226,7 +226,7 @@ class Server:
 
     @property
     def security(self) -> Security:
-        """The task's credentials."""
+        """The keys of the task's door."""
         return self._security
 
     @property

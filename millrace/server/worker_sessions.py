@@ -113,6 +113,8 @@ class RegisteredGraph:
         self.plan = plan_of(run, feeds_one_by_one=late)
         #: The key of the one thing that it waits for, if there is just one.
         self.only_receives = _only_receives(self.plan)
+        #: Whether anything in it changes state that outlives its step.
+        self.changes_state = False
         #: Whether it ran before: the first run compiles, which takes long.
         self.has_run = False
         #: Whether it took little time when it ran last, with all that it needs.
@@ -158,6 +160,9 @@ class WorkerSessions:
         self.before_first_graph: Callable[[], None] | None = None
         #: Told the address of each master that begins a session here.
         self.on_session: Callable[[str], None] = lambda master: None
+        #: Lets all that changes state in a plan go through the task's record of applied steps, and
+        #: says whether anything does.
+        self.watch_effects: Callable[[Plan], bool] = lambda plan: False
         self._task = task
         self._resources = resources
         self._lock = lock
@@ -270,6 +275,7 @@ class WorkerSessions:
         # Not 1, 2, 3: a master that knew this task before it was restarted must not run a graph
         # of somebody else's by its old number.
         graph = RegisteredGraph(secrets.randbits(62), session, program, late)
+        graph.changes_state = self.watch_effects(graph.plan)
         with self._lock:
             self.check_serves()
             if self.by_handle.get(session.handle) is not session:

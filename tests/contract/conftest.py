@@ -132,7 +132,7 @@ def etcd_server(folder: Path, scheme: str = "http", *options: str) -> RealServer
     return RealServer(command, held, folder / "etcd.log")
 
 
-class AuthenticatingServer:
+class Door:
     """Keys for a server on this machine and its clients; and those of others.
 
     Args:
@@ -155,7 +155,7 @@ class AuthenticatingServer:
         return str(self._folder / folder / name)
 
     def shown(self) -> dict[str, str]:
-        """What this server asks for, besides TLS."""
+        """What this door asks for, besides TLS."""
         raise NotImplementedError
 
     def variables(self, **others: str | None) -> dict[str, str]:
@@ -164,7 +164,7 @@ class AuthenticatingServer:
         return {f"MILLRACE_{self._service}_{name}": value for name, value in found.items() if value}
 
 
-class AuthenticatingZooKeeper(AuthenticatingServer):
+class ZooKeeperWithADoor(Door):
     """A ZooKeeper with TLS, which asks clients for certificates; and nodes may have users."""
 
     def __init__(self, folder: Path) -> None:
@@ -196,7 +196,7 @@ class AuthenticatingZooKeeper(AuthenticatingServer):
         self.server.start()
 
 
-class AuthenticatingEtcd(AuthenticatingServer):
+class EtcdWithADoor(Door):
     """An etcd with TLS, which asks clients for certificates or for a user.
 
     Its gateway takes no certificate with a name in it when there are users.
@@ -250,7 +250,7 @@ class AuthenticatingEtcd(AuthenticatingServer):
 
 
 @contextlib.contextmanager
-def running(server: RealServer | AuthenticatingEtcd | AuthenticatingZooKeeper) -> Iterator[Any]:
+def running(server: RealServer | EtcdWithADoor | ZooKeeperWithADoor) -> Iterator[Any]:
     """Starts a server, and kills it at the end."""
     try:
         server.start()
@@ -260,24 +260,22 @@ def running(server: RealServer | AuthenticatingEtcd | AuthenticatingZooKeeper) -
 
 
 @pytest.fixture(scope="session")
-def etcd_with_certificates(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[AuthenticatingEtcd]:
-    with running(AuthenticatingEtcd(tmp_path_factory.mktemp("etcds"), has_users=False)) as made:
+def etcd_with_certificates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdWithADoor]:
+    with running(EtcdWithADoor(tmp_path_factory.mktemp("etcds"), has_users=False)) as made:
         yield made
 
 
 @pytest.fixture(scope="session")
-def etcd_with_users(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AuthenticatingEtcd]:
-    with running(AuthenticatingEtcd(tmp_path_factory.mktemp("etcds"), has_users=True)) as made:
+def etcd_with_users(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdWithADoor]:
+    with running(EtcdWithADoor(tmp_path_factory.mktemp("etcds"), has_users=True)) as made:
         yield made
 
 
 @pytest.fixture(scope="session")
-def authenticating_zookeeper(
+def zookeeper_with_a_door(
     tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[AuthenticatingZooKeeper]:
-    with running(AuthenticatingZooKeeper(tmp_path_factory.mktemp("zookeepers"))) as made:
+) -> Iterator[ZooKeeperWithADoor]:
+    with running(ZooKeeperWithADoor(tmp_path_factory.mktemp("zookeepers"))) as made:
         yield made
 
 

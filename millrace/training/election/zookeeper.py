@@ -82,7 +82,7 @@ class ZooKeeperRegister:
     Args:
       hosts: ``host:port``, several with commas.
       path: The node.
-      access: The credentials for it.
+      access: The keys to its door.
     """
 
     def __init__(self, hosts: str, path: str, access: Access) -> None:

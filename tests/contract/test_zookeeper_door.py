@@ -19,17 +19,17 @@ from tests.contract.conftest import patiently
 RECORD = Record("worker 0", 1, 0, 3.0)
 #: TLS says why a connection is refused only to who still listens.
 REFUSED = (errors.UnauthenticatedError, errors.UnavailableError)
-_paths = (f"/authenticated/{number}/chief" for number in itertools.count())
+_paths = (f"/doors/{number}/chief" for number in itertools.count())
 
 
 @pytest.fixture
-def opened(authenticating_zookeeper: Any) -> Iterator[Callable[..., ZooKeeperRegister]]:
+def opened(zookeeper_with_a_door: Any) -> Iterator[Callable[..., ZooKeeperRegister]]:
     """Opens registers with the keys of the environment, of which some may be others."""
     made: list[ZooKeeperRegister] = []
 
     def open_one(path: str, **others: str | None) -> ZooKeeperRegister:
-        address = authenticating_zookeeper.address
-        variables = authenticating_zookeeper.variables(**others)
+        address = zookeeper_with_a_door.address
+        variables = zookeeper_with_a_door.variables(**others)
         access = Access.from_environment("zookeeper", True, [address], variables)
         made.append(ZooKeeperRegister(address, path, access))
         return made[-1]
@@ -40,11 +40,11 @@ def opened(authenticating_zookeeper: Any) -> Iterator[Callable[..., ZooKeeperReg
 
 
 def test_who_has_the_keys_reads_and_writes(
-    authenticating_zookeeper: Any, monkeypatch: pytest.MonkeyPatch
+    zookeeper_with_a_door: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in authenticating_zookeeper.variables().items():
+    for name, value in zookeeper_with_a_door.variables().items():
         monkeypatch.setenv(name, value)
-    address = f"zookeepers://{authenticating_zookeeper.address}{next(_paths)}"
+    address = f"zookeepers://{zookeeper_with_a_door.address}{next(_paths)}"
     register = open_register(Address.parse(address), "")
     try:
         patiently(lambda: register.write(RECORD, register.read().version))
@@ -54,12 +54,12 @@ def test_who_has_the_keys_reads_and_writes(
 
 
 def test_what_a_user_has_written_is_there_for_him_when_the_server_is_back(
-    authenticating_zookeeper: Any, opened: Any
+    zookeeper_with_a_door: Any, opened: Any
 ) -> None:
     register = opened(next(_paths))
     patiently(lambda: register.write(RECORD, register.read().version))
-    authenticating_zookeeper.server.kill()
-    authenticating_zookeeper.start()
+    zookeeper_with_a_door.server.kill()
+    zookeeper_with_a_door.start()
     assert patiently(register.read).record == RECORD
 
 
@@ -73,7 +73,7 @@ def test_what_a_user_has_written_is_there_for_him_when_the_server_is_back(
     ids=["password", "user", "none"],
 )
 def test_nobody_but_its_user_reads_or_writes_a_lease(
-    authenticating_zookeeper: Any, opened: Any, others: dict[str, str | None]
+    zookeeper_with_a_door: Any, opened: Any, others: dict[str, str | None]
 ) -> None:
     path = next(_paths)
     register = opened(path)
@@ -83,7 +83,7 @@ def test_nobody_but_its_user_reads_or_writes_a_lease(
     for call in (other.read, lambda: other.write(RECORD, version)):
         with pytest.raises(errors.UnauthenticatedError, match="MILLRACE_ZOOKEEPER_USER") as info:
             patiently(call)
-        assert authenticating_zookeeper.PASSWORD not in str(info.value)
+        assert zookeeper_with_a_door.PASSWORD not in str(info.value)
         assert "a wrong one" not in str(info.value)
     # Nor beside it, where the user's own folder is.
     beside = opened(path + "-other", **others)
@@ -97,10 +97,10 @@ def test_nobody_but_its_user_reads_or_writes_a_lease(
 
 @pytest.mark.parametrize("folder", [None, "others"])
 def test_without_a_certificate_or_with_another_authoritys_nobody_comes_in(
-    authenticating_zookeeper: Any, opened: Any, folder: str | None
+    zookeeper_with_a_door: Any, opened: Any, folder: str | None
 ) -> None:
     pair = (("CERTIFICATE", "client.pem"), ("KEY", "client.key"))
-    others = {n: folder and authenticating_zookeeper.key(file, folder) for n, file in pair}
+    others = {n: folder and zookeeper_with_a_door.key(file, folder) for n, file in pair}
     with pytest.raises(REFUSED, match="MILLRACE_ZOOKEEPER_CERTIFICATE"):
         opened(next(_paths), **others).read()
 
@@ -110,9 +110,9 @@ def test_a_server_of_another_authority_is_not_believed(opened: Any) -> None:
         patiently(opened(next(_paths), CA=None).read)
 
 
-def test_a_server_must_have_the_name_by_which_it_is_called(authenticating_zookeeper: Any) -> None:
-    port = authenticating_zookeeper.address.rpartition(":")[2]
-    variables = authenticating_zookeeper.variables()
+def test_a_server_must_have_the_name_by_which_it_is_called(zookeeper_with_a_door: Any) -> None:
+    port = zookeeper_with_a_door.address.rpartition(":")[2]
+    variables = zookeeper_with_a_door.variables()
     access = Access.from_environment("zookeeper", True, [f"127.1:{port}"], variables)
     # The same machine, by a name that is not in the certificate.
     register = ZooKeeperRegister(f"127.1:{port}", next(_paths), access)
@@ -124,10 +124,10 @@ def test_a_server_must_have_the_name_by_which_it_is_called(authenticating_zookee
 
 
 def test_tls_on_one_side_only_is_told(
-    zookeeper: Any, authenticating_zookeeper: Any, opened: Any
+    zookeeper: Any, zookeeper_with_a_door: Any, opened: Any
 ) -> None:
-    plain = ZooKeeperRegister(authenticating_zookeeper.address, next(_paths), Access())
-    variables = authenticating_zookeeper.variables()
+    plain = ZooKeeperRegister(zookeeper_with_a_door.address, next(_paths), Access())
+    variables = zookeeper_with_a_door.variables()
     access = Access.from_environment("zookeeper", True, [zookeeper.address], variables)
     secure = ZooKeeperRegister(zookeeper.address, next(_paths), access)
     for register in (plain, secure):
