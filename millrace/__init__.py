@@ -12,6 +12,7 @@ collector.rest()
 from millrace import (
     bitwise,
     compat,
+    data,
     debugging,
     dtypes,
     errors,
@@ -168,6 +169,10 @@ from millrace.ops.control_flow.functional import *
 from millrace.ops.control_flow.loops import *
 from millrace.ops.control_flow.tensor_array import *
 from millrace.ops.control_flow.tensor_list import *
+from millrace.ops.data.function_kernels import *
+from millrace.ops.data.iterator_kernels import *
+from millrace.ops.data.order_kernels import *
+from millrace.ops.data.source_kernels import *
 from millrace.ops.data_flow.accumulators import *
 from millrace.ops.data_flow.barrier import *
 from millrace.ops.data_flow.critical_section import *
@@ -249,11 +254,8 @@ if TYPE_CHECKING:
         examples,
         flags,
         graph_util,
-        keras,
-        layers,
         losses,
         metrics,
-        python,
         resource_loader,
         saved_model,
         sysconfig,
@@ -263,8 +265,8 @@ else:
     #: No task needs these to serve, nor most programs to train.
     __getattr__, __dir__ = deferred.facade(
         __name__,
-        "app contrib distribute estimator examples flags graph_util keras layers losses metrics "
-        "python resource_loader saved_model sysconfig test".split(),
+        "app contrib distribute estimator examples flags graph_util losses metrics "
+        "resource_loader saved_model sysconfig test".split(),
         globals(),
     )
 

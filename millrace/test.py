@@ -15,7 +15,6 @@ from millrace.testing.environment import (
 )
 from millrace.testing.gradient_checker import compute_gradient, compute_gradient_error
 from millrace.testing.graph_comparison import assert_equal_graph_def
-from millrace.testing.local_cluster import create_local_cluster
 from millrace.testing.main import main
 from millrace.testing.stubs import StubOutForTesting
 from millrace.testing.test_case import TestCase
@@ -28,7 +27,6 @@ __all__ = [
     "benchmark_config",
     "compute_gradient",
     "compute_gradient_error",
-    "create_local_cluster",
     "get_temp_dir",
     "gpu_device_name",
     "is_built_with_cuda",

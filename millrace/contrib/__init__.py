@@ -1,7 +1,5 @@
-"""`tf.contrib`: what TensorFlow 1's programs use of it. Modules load when first asked for."""
+"""`tf.contrib`: what TensorFlow 1's programs use of it. Packages re-export."""
 
-from millrace.platform import deferred
+from millrace.contrib import framework, layers, rnn, training
 
-__getattr__, __dir__ = deferred.facade(
-    __name__, "framework layers losses metrics rnn slim training".split(), globals()
-)
+__all__ = ["framework", "layers", "rnn", "training"]

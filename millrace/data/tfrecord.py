@@ -24,6 +24,7 @@ __all__ = [
     "TFRecordOptions",
     "TFRecordWriter",
     "masked_crc32c",
+    "open_inflated",
     "tf_record_iterator",
 ]
 
@@ -150,6 +151,25 @@ class _InflatingFile:
             if data:
                 return data
 
+    def close(self) -> None:
+        """Closes the file."""
+        self._file.close()
+
+
+def open_inflated(path: Any, compression: str) -> Any:
+    """A file to `read` (and `close`) as what it contains, whether it is compressed or not.
+
+    Args:
+      path: Path or URL.
+      compression: "", "ZLIB" or "GZIP".
+
+    Raises:
+      NotFoundError: There is no such file.
+    """
+    file = gfile.GFile(path, "rb")
+    file.read(0)  # opens it: a file that is not there is an error here
+    return _InflatingFile(file, compression) if compression else file
+
 
 class RecordReader:
     """Reads the records of a file one after the other.
@@ -164,9 +184,7 @@ class RecordReader:
 
     def __init__(self, path: Any, compression: str = "") -> None:
         self._path = path
-        self._file = gfile.GFile(path, "rb")
-        self._file.read(0)  # opens it: a file that is not there is an error here
-        self._source = _InflatingFile(self._file, compression) if compression else self._file
+        self._source = open_inflated(path, compression)
         # `_buffer[_position:]` was read from the source and not yet returned.
         self._buffer = b""
         self._position = 0
@@ -224,6 +242,48 @@ class RecordReader:
         self._offset += size
         return data
 
+    def read_many(self, count: int) -> list[bytes]:
+        """Returns up to `count` records; fewer than that at the end, or before a damaged one.
+
+        Raises:
+          DataLossError: The very next record is cut off or damaged.
+        """
+        found: list[bytes] = []
+        buffer, position, end = self._buffer, self._position, len(self._buffer)
+        unpack, checksum_at, crc = _HEADER.unpack_from, _CHECKSUM.unpack_from, google_crc32c.value
+        while len(found) < count:
+            # The quick way, for records that are whole in the buffer; `read` does the rest.
+            start = position + 12
+            if start <= end:
+                length, length_checksum = unpack(buffer, position)
+                stop = start + length
+                if stop + 4 <= end:
+                    value = crc(buffer[position : position + 8])
+                    data = buffer[start:stop]
+                    if ((value >> 15 | value << 17) + _MASK_DELTA) & 0xFFFFFFFF == length_checksum:
+                        value = crc(data)
+                        if ((value >> 15 | value << 17) + _MASK_DELTA) & 0xFFFFFFFF == checksum_at(
+                            buffer, stop
+                        )[0]:
+                            found.append(data)
+                            position = stop + 4
+                            continue
+            self._offset += position - self._position
+            self._position = position
+            try:
+                record = self.read()
+            except errors.DataLossError:
+                if not found:
+                    raise
+                return found
+            if record is None:
+                return found
+            found.append(record)
+            buffer, position, end = self._buffer, self._position, len(self._buffer)
+        self._offset += position - self._position
+        self._position = position
+        return found
+
     def _damage(self, kind: str, reason: str) -> errors.DataLossError:
         return errors.DataLossError(
             None, None, f"{kind} record at {self._offset} in file '{self._path}': {reason}"
@@ -241,7 +301,7 @@ class RecordReader:
 
     def close(self) -> None:
         """Closes the file."""
-        self._file.close()
+        self._source.close()
 
     def __enter__(self) -> RecordReader:
         return self

@@ -46,6 +46,7 @@ SPECIAL_PARAMETERS = {
     "ctx": "the step's context: resources, containers, cancellation (host kernels only)",
     "node": "the node itself: name, attributes, output dtypes",
     "invoke": "invoke(function, args, key) -> (outputs, ok): runs a function's body in place",
+    "bind": "bind(function, captured, argument) -> a callable of a function that outlives the step",
     "variable": "a VariableRef to the variable that this very node is",
 }
 

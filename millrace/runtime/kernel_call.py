@@ -158,6 +158,7 @@ class Services:
         check: Callable[[Node], Callable[..., None]] | None = None,
         ctx: Any = None,
         traced: bool = False,
+        bind: Callable[[Node], Any] | None = None,
     ) -> None:
         self.state = state
         #: Whether variables read as values inside an XLA program.
@@ -165,6 +166,7 @@ class Services:
         self._rng = rng
         self._check = check
         self._ctx = ctx
+        self._bind = bind
 
     def special(self, name: str, node: Node, on_host: bool) -> Any:
         """The value for a special parameter of the node's kernel."""
@@ -183,6 +185,12 @@ class Services:
             return check_now if self._check is None else self._check(node)
         if name == "rng":
             return None if self._rng is None else self._rng(node)
+        if name == "bind":
+            if self._bind is None:
+                raise errors.UnimplementedError(
+                    None, node.source, f"{node.name}: no dataset can be made inside a v1 loop"
+                )
+            return self._bind(node)
         raise AssertionError(name)
 
 

@@ -55,6 +55,16 @@ class SessionState:
                 self.kernel_state[node.name] = create()
             return self.kernel_state[node.name]
 
+    def for_dataset(self) -> SessionState:
+        """A session for the functions of one dataset: the same state, random counts of its own.
+
+        So what a seeded dataset draws does not depend on what else the session runs.
+        """
+        made = SessionState(self.resources, self.file_access)
+        made.tensors, made.kernel_state = self.tensors, self.kernel_state
+        made.own_resources = self.own_resources
+        return made
+
     def close(self) -> None:
         """Drops the resources that are this session's own; what others share stays."""
         for handle in self.own_resources:
@@ -89,7 +99,6 @@ class Step:
         "exchange",
         "last_output",
         "listener",
-        "record",
         "resources",
         "session",
         "why",
@@ -117,14 +126,16 @@ class Step:
         self.why: Callable[[], str] = str
         #: Sends to and receives from the other tasks of a step; None when there are none.
         self.exchange: Any = None
-        #: Decides what an attempt of a numbered step changes (`server.drivers.effects`); or None.
-        self.record: Any = None
         #: Reads what other tasks send, for a thread that waits for it; None when others do.
         self.listener: Any = None
 
     def run_plan(self, plan: Any, args: list[Any]) -> list[Any]:
         """Runs the plan of a function's body as part of this step; values stay where they are."""
         return self._runner(plan, self, args)  # type: ignore[no-any-return]
+
+    def for_session(self, session: SessionState) -> Step:
+        """A step of another session that is run as this one is, and outlives it."""
+        return Step(session, self._runner)
 
     def deferred(self, waits_for: str | Callable[[], str]) -> Deferred:
         """What a blocking kernel returns while it cannot answer yet.

@@ -33,9 +33,11 @@ def _messages(indices: Any, values: Any, shape: Any, kind: dtypes.DType) -> list
     ]
 
 
-def _refuse_variant(out_type: dtypes.DType) -> None:
-    if out_type != dtypes.string:
-        raise NotImplementedError("Sparse tensors are serialized as strings, not as variants")
+def _as_variants(indices: Any, values: Any, shape: Any) -> Any:
+    """The three arrays as they are: what travels inside one task needs no messages."""
+    cells = np.empty(3, object)
+    cells[:] = np.asarray(indices), np.asarray(values), np.asarray(shape)
+    return cells
 
 
 def _whole_shape(c: ShapeContext) -> TensorShape:
@@ -52,8 +54,9 @@ def _whole_shape(c: ShapeContext) -> TensorShape:
 def SerializeSparse(
     sparse_indices: Any, sparse_values: Any, sparse_shape: Any, *, T: Any, out_type: Any
 ) -> Any:
-    """A sparse tensor as three strings."""
-    _refuse_variant(out_type)
+    """A sparse tensor as three strings, or three variants."""
+    if out_type == dtypes.variant:
+        return _as_variants(sparse_indices, sparse_values, sparse_shape)
     return strings(_messages(sparse_indices, sparse_values, sparse_shape, T))
 
 
@@ -71,8 +74,7 @@ def _rows_shape(c: ShapeContext) -> TensorShape:
 def SerializeManySparse(
     sparse_indices: Any, sparse_values: Any, sparse_shape: Any, *, T: Any, out_type: Any
 ) -> Any:
-    """The rows of a sparse tensor, each as three strings."""
-    _refuse_variant(out_type)
+    """The rows of a sparse tensor, each as three strings, or three variants."""
     rank = len(sparse_shape)
     if rank < 2:
         raise ValueError(f"Rank of input SparseTensor should be > 1, but saw rank: {rank}")
@@ -82,6 +84,12 @@ def SerializeManySparse(
     if len(rows) and (rows[0] < 0 or rows[-1] >= count):
         raise ValueError(f"Received unexpected row {rows[-1]} of a minibatch of {count}")
     bounds = np.searchsorted(rows, np.arange(count + 1))
+    if out_type == dtypes.variant:
+        cells = np.empty((count, 3), object)
+        for i in range(count):
+            part = order[bounds[i] : bounds[i + 1]]
+            cells[i] = _as_variants(sparse_indices[part, 1:], sparse_values[part], sparse_shape[1:])
+        return cells
     result: list[bytes] = []
     for i in range(count):
         part = order[bounds[i] : bounds[i + 1]]
@@ -90,6 +98,9 @@ def SerializeManySparse(
 
 
 def _parse(cells: Any, kind: dtypes.DType, row: int) -> tuple[Any, Any, Any]:
+    if isinstance(cells[0], np.ndarray):
+        indices, values, shape = cells
+        return indices, values, shape
     messages = []
     for cell in cells:
         message = type(make_tensor_proto(0))()

@@ -229,7 +229,7 @@ def sparse_tensor_to_dense(
     sparse = as_sparse(sp_input)
     if default_value is None:
         default_value = array_fill.zeros([], dtype=sparse.dtype)
-    return SparseToDense(
+    dense: Tensor = SparseToDense(
         sparse.indices,
         sparse.dense_shape,
         sparse.values,
@@ -237,6 +237,8 @@ def sparse_tensor_to_dense(
         validate_indices=validate_indices,
         name=name,
     )
+    dense.set_shape(sparse.get_shape())  # more may be known than `dense_shape` tells
+    return dense
 
 
 def from_dense(tensor: Any, name: str | None = None) -> SparseTensor:

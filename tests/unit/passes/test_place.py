@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 import millrace as tf
-from millrace.passes.node import Setting
-from millrace.passes.place import local_devices, place
+from millrace.passes.place import Placer, local_devices
 from millrace.passes.prune import prune
 
 PS, WORKER, WORKER_1 = (
@@ -19,8 +18,8 @@ PS, WORKER, WORKER_1 = (
 
 
 def placed(*targets: Any, devices: Any = (WORKER, WORKER_1, PS), **options: Any) -> dict[str, str]:
-    setting = Setting(devices=tuple(devices), **options)
-    program = place(prune([], [getattr(t, "op", t) for t in targets], [], setting))
+    program = prune([], [getattr(t, "op", t) for t in targets], [])
+    Placer(list(devices), **options).place(program.nodes)
     return {node.name: node.device for node in program.nodes}
 
 
@@ -144,7 +143,7 @@ def test_the_log_has_a_line_a_node() -> None:
     lines: list[str] = []
     with tf.device("/job:ps"):
         a = tf.no_op(name="a")
-    placed(a, log_placement=lines.append)
+    placed(a, log=True, write=lines.append)
     assert lines == [f"a: (NoOp): {PS}"]
-    placed(a)
+    placed(a, write=lines.append)
     assert len(lines) == 1

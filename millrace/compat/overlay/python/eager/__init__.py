@@ -1,1 +1,0 @@
-"""Modules at the paths of TensorFlow's tree; see `compat.tensorflow_tree`."""

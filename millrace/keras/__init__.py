@@ -1,1 +1,0 @@
-"""`tf.keras`: layers and models as graph programs use them. Re-exports only."""

@@ -1,1 +1,0 @@
-"""The engine of Keras: layers, the calls that connect them, models."""

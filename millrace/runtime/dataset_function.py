@@ -1,0 +1,209 @@
+"""The functions of a dataset, made ready to be called for every element.
+
+A function whose ops all have NumPy kernels runs as a `Tape`: kernels one after the other, without
+compiler or plan, which for small elements is what counts. Any other is a plan of its own, with
+compiled stages where it can have them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from millrace.core import errors
+from millrace.graph.constant_value import check_now
+from millrace.graph.function import Function
+from millrace.passes.constants import detach_constants
+from millrace.passes.function_body import functions_of
+from millrace.passes.node import (
+    Edge,
+    Node,
+    Program,
+    is_array_handle,
+    is_variable_edge,
+    names_variable,
+)
+from millrace.passes.prune import prune
+from millrace.passes.schedule import topological_order
+from millrace.runtime import memory
+from millrace.runtime.kernel_call import flatten_outputs, op_error
+
+_TAPE_SPECIALS = frozenset(("xp", "node", "ctx", "check", "bind"))
+
+
+class Binder:
+    """What a kernel gets as ``bind``: makes callables of the functions of its node.
+
+    Args:
+      node: The node.
+      step: The step that makes the dataset; calls outlive it.
+      make_plan: Makes a plan of a program.
+    """
+
+    __slots__ = ("_make_plan", "_node", "_step")
+
+    def __init__(self, node: Node, step: Any, make_plan: Callable[[Program], Any]) -> None:
+        self._node, self._step, self._make_plan = node, step, make_plan
+
+    def __call__(
+        self, function: Any, captured: Sequence[Any] = (), argument: str | None = None
+    ) -> Callable[[Sequence[Any]], list[Any]]:
+        """A function of the node as a callable from its arguments to its results.
+
+        Args:
+          function: The function, an attribute of the node.
+          captured: Values of its last arguments.
+          argument: The node's input that these come from: variables among them are read where
+            they are used.
+
+        Raises:
+          NotFoundError: The function is not in the graph's library.
+        """
+        node, step = self._node, self._step
+        if not isinstance(function, Function):
+            raise errors.NotFoundError(
+                None, node.source, f"Function {function.name} that {node.name} uses is not defined."
+            )
+        edges: list[Edge] = []
+        if argument is not None:
+            signature = node.definition.signature
+            places = signature.input_slices(node.attrs)
+            place = places[signature.input_index(argument)]
+            assert isinstance(place, slice)
+            edges = node.inputs[place]
+        program = _program(node, function, edges)
+        session = step.session.for_dataset()
+        tape = Tape.of(program, step.for_session(session), self._make_plan)
+        values = list(captured)
+        if tape is not None:
+            run = tape.run
+            return lambda arguments: run([*arguments, *values])
+        plan = self._make_plan(program)
+
+        def call_plan(arguments: Sequence[Any]) -> list[Any]:
+            results = step.for_session(session).run_plan(plan, [*arguments, *values])
+            return [v if isinstance(v, np.ndarray) else np.asarray(v) for v in results]
+
+        return call_plan
+
+
+def _program(node: Node, function: Function, captured_edges: Sequence[Edge]) -> Program:
+    program = prune(function.outputs, function.controls, function.inputs)
+    first = len(program.arguments) - len(captured_edges)
+    known = {
+        inner: edge
+        for inner, edge in zip(program.arguments[first:], captured_edges, strict=True)
+        if names_variable(edge)
+    }
+    for each in program.nodes:
+        each.name = f"{node.name}/{each.name}"
+        if known:
+            each.inputs = [known.get(e, e) for e in each.inputs]
+    program.results = [known.get(e, e) for e in program.results]
+    detach_constants(program)
+    program.nodes = topological_order(program.nodes)
+    return program
+
+
+def _can_tape(node: Node) -> bool:
+    definition = node.definition
+    if definition.kind == "pure":
+        if not definition.runs_on_numpy:
+            return False
+    elif definition.kind != "host":
+        return False
+    if not _TAPE_SPECIALS.issuperset(definition.specials) or functions_of(node):
+        return False
+    return not any(is_variable_edge(e) or is_array_handle(e) for e in node.inputs) and not any(
+        is_variable_edge(Edge(node, i)) or is_array_handle(Edge(node, i))
+        for i in range(len(node.output_types))
+    )
+
+
+class Tape:
+    """A program as a list of kernel calls on NumPy arrays."""
+
+    def __init__(self, program: Program, step: Any, make_plan: Callable[[Program], Any]) -> None:
+        self._make_plan = make_plan
+        self._slots: dict[Edge, int] = {}
+        self._start: list[Any] = []
+        for edge in program.arguments:
+            self._slot(edge)
+        self._arguments = len(program.arguments)
+        self._calls: list[tuple[Any, ...]] = []
+        known: set[Edge] = set()
+        for node in program.nodes:
+            self._add(node, step, known)
+        self._results = [self._slot(edge) for edge in program.results]
+
+    @classmethod
+    def of(cls, program: Program, step: Any, make_plan: Callable[[Program], Any]) -> Tape | None:
+        """The tape of a program, or None if some of it has no NumPy kernel."""
+        return cls(program, step, make_plan) if all(map(_can_tape, program.nodes)) else None
+
+    def _slot(self, edge: Edge) -> int:
+        slot = self._slots.get(edge)
+        if slot is None:
+            slot = self._slots[edge] = len(self._start)
+            constant = edge.node.attrs["value"] if edge.node.type == "Const" else None
+            self._start.append(constant)
+        return slot
+
+    def _add(self, node: Node, step: Any, known: set[Edge]) -> None:
+        if node.type == "Const":
+            return
+        if node.type == "Identity":
+            self._slots[Edge(node, 0)] = self._slot(node.inputs[0])
+            return
+        definition = node.definition
+        slots = [self._slot(edge) for edge in node.inputs]
+        takes = [slots[place] for place in definition.signature.input_slices(node.attrs)]
+        keywords = {name: node.attrs[name] for name in definition.kernel_attrs}
+        bind = Binder(node, step, self._make_plan)
+        specials = {"xp": np, "node": node, "ctx": step, "check": check_now, "bind": bind}
+        keywords |= {name: specials[name] for name in definition.specials}
+        gives = [self._slot(Edge(node, i)) for i in range(len(node.output_types))]
+        call = (definition.kernel, takes, keywords, node, memory.deciding_inputs(node), gives)
+        folds = definition.is_foldable and all(
+            e.node.type == "Const" or e in known for e in node.inputs
+        )
+        if folds:
+            try:
+                _run_one(call, self._start)
+            except errors.OpError:
+                folds = False  # It is to fail when it runs.
+        if folds:
+            known.update(Edge(node, i) for i in range(len(gives)))
+        else:
+            self._calls.append(call)
+
+    def run(self, arguments: Sequence[Any]) -> list[Any]:
+        """The results for these arguments."""
+        values = self._start.copy()
+        values[: self._arguments] = arguments
+        with np.errstate(all="ignore"):
+            for call in self._calls:
+                _run_one(call, values)
+        return [values[slot] for slot in self._results]
+
+
+def _run_one(call: tuple[Any, ...], values: list[Any]) -> None:
+    kernel, takes, keywords, node, deciding, gives = call
+    arguments = [
+        values[take] if type(take) is int else [values[slot] for slot in take] for take in takes
+    ]
+    try:
+        if deciding:
+            memory.check_before(node, [values[s] for t in takes for s in _each(t)], deciding)
+        outputs = flatten_outputs(node, kernel(*arguments, **keywords))
+    except Exception as error:
+        found = op_error(node, error)
+        raise found from (error if isinstance(found, errors.InternalError) else None)
+    for slot, value in zip(gives, outputs, strict=True):
+        values[slot] = value
+
+
+def _each(take: Any) -> list[int]:
+    return [take] if type(take) is int else take
