@@ -26,7 +26,7 @@ help:
 	@echo 'make chaos   kill and stop the tasks of a training, hundreds of times'
 	@echo 'make check   ruff, mypy and import-linter'
 	@echo 'make format  let ruff rewrite the sources'
-	@echo 'make docs    write docs/api-coverage.md anew'
+	@echo 'make docs    write docs/api-coverage.md, and the tables of docs/architecture.md'
 	@echo 'make bench   time Millrace, TensorFlow and PyTorch by turns, in one process and on clusters'
 	@echo 'make profile tell where each microsecond of a step goes, for every workload of the benchmark'
 	@echo 'make clean   remove .venv and the caches'
@@ -65,6 +65,7 @@ format: $(STAMP)
 
 docs: $(STAMP)
 	@$(PYTHON) docs/tools/api_coverage.py
+	@$(PYTHON) docs/tools/pass_tables.py
 
 # All parts run, whatever the first one says; a ratio below its target is a failure. The last table
 # has all of them. TensorFlow and PyTorch have environments of their own, in .bench.

@@ -254,8 +254,11 @@ if TYPE_CHECKING:
         examples,
         flags,
         graph_util,
+        keras,
+        layers,
         losses,
         metrics,
+        python,
         resource_loader,
         saved_model,
         sysconfig,
@@ -265,8 +268,8 @@ else:
     #: No task needs these to serve, nor most programs to train.
     __getattr__, __dir__ = deferred.facade(
         __name__,
-        "app contrib distribute estimator examples flags graph_util losses metrics "
-        "resource_loader saved_model sysconfig test".split(),
+        "app contrib distribute estimator examples flags graph_util keras layers losses metrics "
+        "python resource_loader saved_model sysconfig test".split(),
         globals(),
     )
 

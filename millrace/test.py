@@ -15,6 +15,7 @@ from millrace.testing.environment import (
 )
 from millrace.testing.gradient_checker import compute_gradient, compute_gradient_error
 from millrace.testing.graph_comparison import assert_equal_graph_def
+from millrace.testing.local_cluster import create_local_cluster
 from millrace.testing.main import main
 from millrace.testing.stubs import StubOutForTesting
 from millrace.testing.test_case import TestCase
@@ -27,6 +28,7 @@ __all__ = [
     "benchmark_config",
     "compute_gradient",
     "compute_gradient_error",
+    "create_local_cluster",
     "get_temp_dir",
     "gpu_device_name",
     "is_built_with_cuda",

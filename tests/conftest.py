@@ -167,6 +167,19 @@ def compiled(until: Callable[..., None]) -> Iterator[list[str]]:
 
 
 @pytest.fixture
+def without_pass(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
+    """Leaves a pass out of both tables."""
+    from millrace.passes import pipeline
+
+    def leave_out(left_out: Any) -> None:
+        for table in ("CLUSTER", "TASK"):
+            kept = tuple(each for each in getattr(pipeline, table) if each is not left_out)
+            monkeypatch.setattr(pipeline, table, kept)
+
+    return leave_out
+
+
+@pytest.fixture
 def left_by() -> Callable[[Callable[[], Any], int], Counter[str]]:
     """Tells what so many calls leave to the garbage collector: how many objects of which types.
 

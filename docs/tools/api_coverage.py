@@ -18,10 +18,10 @@ PAGE = HERE.parent / "api-coverage.md"
 _HEAD = """\
 # API coverage
 
-Which public names of TensorFlow 1 Millrace has, by module. The list is that of `tf.compat.v1` in
-TensorFlow 2.21 (without Keras), with names of 1.15 that TensorFlow 2 dropped (`tf.contrib`,
-`tf.layers`, `tf.estimator`) as far as programs were seen to use them. A name that is here resolves;
-that it does what TensorFlow's does is what `tests/parity` is about.
+Which public names of TensorFlow 1 Millrace has, by module. The list is TensorFlow 1.15's own, read
+from its sources (`docs/tools/record_tensorflow_tree.py`), with `tf.contrib`, `tf.layers`,
+`tf.keras` and `tf.estimator` whole, and members of classes that tests promise. A name that is here
+resolves; that it does what TensorFlow's does is what `tests/parity` is about.
 
 This page is written by `make docs`, from the code.
 """
@@ -46,9 +46,13 @@ def is_there(name: str) -> bool:
 
 
 def module_of(name: str) -> str:
-    """``tf.train`` for ``tf.train.Saver``, ``tf`` for ``tf.Session`` and ``tf.Graph.finalize``."""
+    """``tf.train`` for ``tf.train.Saver``, ``tf`` for ``tf.Session`` and ``tf.Graph.finalize``.
+
+    ``tf.contrib`` and ``tf.keras`` have modules of their own: ``tf.contrib.layers``.
+    """
     parts = name.split(".")
-    return "tf" if len(parts) == 2 or parts[1][:1].isupper() else ".".join(parts[:2])
+    depth = 3 if parts[1] in ("contrib", "keras", "experimental") and len(parts) > 3 else 2
+    return "tf" if len(parts) == 2 or parts[1][:1].isupper() else ".".join(parts[:depth])
 
 
 def page() -> str:

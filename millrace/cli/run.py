@@ -15,7 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from millrace.cli.task_process import end_with_launcher
-from millrace.compat import numpy1, python2, python2_modules, tensorflow_import
+from millrace.compat import (
+    numpy1,
+    python2,
+    python2_modules,
+    tensorflow_import,
+    tensorflow_tree,
+)
 
 SUMMARY = "run a program that says `import tensorflow`, unchanged"
 #: Exit codes.
@@ -132,7 +138,7 @@ def complaint_about(error: AttributeError | ImportError, path: Path) -> str | No
         words = str(error)
         if "cannot import name" in words:
             name = words.split("'")[1]
-            words = tensorflow_import.describe_missing(f"{error.name}.{name}", name)
+            words = tensorflow_tree.describe_missing(f"{error.name}.{name}", name)
         return f"{words} (used in {where})"
     owner = getattr(error, "obj", None)
     if not isinstance(owner, types.ModuleType) or not owner.__name__.startswith(
@@ -141,6 +147,6 @@ def complaint_about(error: AttributeError | ImportError, path: Path) -> str | No
         return None
     shown = owner.__name__.replace("millrace", "tf", 1)
     return (
-        tensorflow_import.describe_missing(f"{shown}.{error.name}", str(error.name))
+        tensorflow_tree.describe_missing(f"{shown}.{error.name}", str(error.name))
         + f" (used in {where})"
     )

@@ -9,13 +9,15 @@ from millrace.core import errors
 from millrace.graph.graph import Graph
 from millrace.graph.operation import Operation
 from millrace.graph.tensor import Tensor
-from millrace.passes.node import Edge, Node
-from millrace.passes.place import Placer, local_devices
+from millrace.passes import pipeline
+from millrace.passes.node import Edge, Node, Setting
+from millrace.passes.place import local_devices
 from millrace.passes.prune import prune
 from millrace.rpc.messages import DeviceAttributes
 from millrace.runtime import executor
 from millrace.runtime.partial_run import PartialRun
 from millrace.runtime.plan import Plan, host_value
+from millrace.runtime.planning import plan_of
 from millrace.runtime.resources import ResourceStore
 from millrace.runtime.step import SessionState, Step
 from millrace.runtime.step_stats import fill_metadata, fill_partition_graphs
@@ -45,10 +47,10 @@ class LocalBackend:
             )
         self._graph = graph
         self.state = SessionState(ResourceStore())
-        self._placer = Placer(
-            local_devices(dict(config.device_count)),
+        self._setting = Setting(
+            devices=tuple(local_devices(dict(config.device_count))),
             allow_soft_placement=config.allow_soft_placement,
-            log=config.log_device_placement,
+            log_placement=print if config.log_device_placement else None,
         )
         #: What a step may take, in seconds, unless it is told otherwise.
         self._timeout = _seconds(config.operation_timeout_in_ms)
@@ -71,10 +73,9 @@ class LocalBackend:
         feeds: Sequence[Tensor],
         late: bool = False,
     ) -> PlacedPlan:
-        program = prune(fetches, targets, feeds)
-        self._placer.place(program.nodes)
-        placed = list(program.nodes)
-        return PlacedPlan(Plan(program, late_arguments=late), placed, program.arguments)
+        program = pipeline.for_cluster(prune(fetches, targets, feeds, self._setting))
+        plan = plan_of(program, feeds_one_by_one=late)
+        return PlacedPlan(plan, program.nodes, program.arguments)
 
     def run(
         self, prepared: PlacedPlan, values: Sequence[Any], options: Any, run_metadata: Any
@@ -163,7 +164,7 @@ class LocalBackend:
                 memory_limit=256 << 20,
                 incarnation=hash(device) & 0xFFFFFFFFFFFFFFFF,
             )
-            for device in self._placer.devices
+            for device in self._setting.devices
         ]
 
     def reset(self, containers: list[str] | None) -> None:

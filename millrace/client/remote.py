@@ -16,6 +16,7 @@ from millrace.rpc import messages
 from millrace.rpc.failed_node import explained
 from millrace.rpc.service import Connection
 from millrace.rpc.wire_limit import check_fits
+from millrace.server.drivers import current_attempt
 
 #: A closing session waits no longer than this for its server.
 _CLOSE_SECONDS = 5.0
@@ -105,6 +106,9 @@ class RemoteBackend:
     ) -> list[Any]:
         """Asks the server to run a step, and waits for its answer."""
         request = self._request(prepared.fetches, prepared.targets, prepared.feeds, values)
+        attempt = current_attempt.take()
+        if attempt is not None:
+            request.step_attempt = attempt.pack()
         if options is not None:
             request.options.CopyFrom(options)
         if not request.options.timeout_in_ms and self._config.operation_timeout_in_ms > 0:

@@ -1,5 +1,7 @@
-"""`tf.contrib`: what TensorFlow 1's programs use of it. Packages re-export."""
+"""`tf.contrib`: what TensorFlow 1's programs use of it. Modules load when first asked for."""
 
-from millrace.contrib import framework, layers, rnn, training
+from millrace.platform import deferred
 
-__all__ = ["framework", "layers", "rnn", "training"]
+__getattr__, __dir__ = deferred.facade(
+    __name__, "framework layers losses metrics rnn slim training".split(), globals()
+)

@@ -320,3 +320,8 @@ def are_compatible(one: DeviceSpec | str | None, other: DeviceSpec | str | None)
         a is None or b is None or "*" in (a, b) or a == b
         for a, b in zip(_components_of(one), _components_of(other), strict=True)
     )
+
+
+def task_of(device: str) -> str:
+    """The task in a full device name: ``/job:ps/replica:0/task:0``."""
+    return device.partition("/device:")[0]

@@ -37,6 +37,8 @@ class Tensor:
     """
 
     __slots__ = (
+        #: Libraries hang their own notes on tensors: an alias, the layer that made it, a mask.
+        "__dict__",
         "__weakref__",
         "_consumers",
         "_shape",

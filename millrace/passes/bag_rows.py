@@ -28,10 +28,11 @@ _BAGS = ("_BagOfRows", "_SumBags")
 _TYPES = ("float32", "float64")
 
 
-def join_bags(program: Program) -> None:
-    """Replaces lookups that end in sums, and the gradients of such."""
-    if any(node.type in (_STITCH, _SUM) for node in program.nodes):
-        _Bags(program).run()
+def bag_rows(program: Program) -> Program:
+    """Adds rows up as they arrive from other tasks, where only their sums are wanted."""
+    if not any(node.type in (_STITCH, _SUM) for node in program.nodes):
+        return program
+    return _Bags(program.copy()).run()
 
 
 class _Bags:
@@ -41,7 +42,7 @@ class _Bags:
         self._names = {node.name for node in program.nodes}
         self._made: list[Node] = []
 
-    def run(self) -> None:
+    def run(self) -> Program:
         for node in list(self._program.nodes):
             if node.type == _SUM:
                 self._join_gradient(node)
@@ -56,6 +57,7 @@ class _Bags:
                 users = [n for n in self._program.nodes if places in n.inputs]
                 if all(n.type in _BAGS for n in users):
                     node.attrs = {**node.attrs, "placed": False}
+        return self._program
 
     # -- Gradients -------------------------------------------------------------------------
 
@@ -211,9 +213,8 @@ class _Bags:
         """Puts what was made into the program, and takes out what nobody needs any more."""
         if not self._made:
             return
-        self._program.nodes = [*self._program.nodes, *self._made]
-        self._made = []
-        drop_unneeded(self._program)
+        whole = self._program.with_nodes([*self._program.nodes, *self._made])
+        self._program, self._made = drop_unneeded(whole), []
 
 
 def _routed(route: Node, count: int, part: int) -> list[Edge]:

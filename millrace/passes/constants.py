@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from millrace.graph import registry
+from millrace.passes.frames import is_ruled
 from millrace.passes.node import Edge, Node, Program
+from millrace.passes.rendezvous import may_die
 
 
-def detach_constants(program: Program, *, but_waiting: bool = False) -> None:
-    """Takes Const nodes out of the node list; what one waited for, its consumers wait for.
+def detach_constants(program: Program) -> Program:
+    """Takes constants out of the order: what one waited for, those that use it wait for.
 
-    Args:
-      program: The program.
-      but_waiting: Whether constants stay that wait for something: where TensorFlow 1.x control
-        flow rules, that says which branch they belong to.
+    Where TensorFlow 1.x control flow rules, constants that wait for something stay: that says
+    which branch they belong to.
     """
-    kept = [n for n in program.nodes if n.type != "Const" or (but_waiting and n.controls)]
+    stays = is_ruled(program)
+    if not any(n.type == "Const" and not (stays and n.controls) for n in program.nodes):
+        return program
+    program = program.copy()
+    kept = [n for n in program.nodes if n.type != "Const" or (stays and n.controls)]
     staying = set(kept)
     for node in kept:
         seen: set[Node] = set()
@@ -23,7 +27,7 @@ def detach_constants(program: Program, *, but_waiting: bool = False) -> None:
             if edge.node.type == "Const" and edge.node not in staying:
                 controls.extend(_controls_behind(edge.node, staying, seen))
         node.controls = list(dict.fromkeys(controls))
-    program.nodes = kept
+    return program.with_nodes(kept)
 
 
 def _controls_behind(node: Node, staying: set[Node], seen: set[Node]) -> list[Node]:
@@ -37,11 +41,15 @@ def _controls_behind(node: Node, staying: set[Node], seen: set[Node]) -> list[No
     return found
 
 
-def bind_waiting_constants(program: Program) -> None:
-    """Puts an Identity behind each constant that waits: it is dead if what it waits for is.
+def bind_waiting_constants(program: Program) -> Program:
+    """Puts an Identity behind each constant that waits, so that it can be dead.
 
-    For parts that may receive dead values, where a constant of a branch must not come alive.
+    For partitions that a master of TensorFlow has cut, which may receive dead values: a constant
+    of a branch must not come alive there.
     """
+    if not may_die(program) or not any(n.type == "Const" and n.controls for n in program.nodes):
+        return program
+    program = program.copy()
     copies: dict[Node, Node] = {}
     for node in program.nodes:
         if node.type == "Const" and node.controls:
@@ -55,11 +63,9 @@ def bind_waiting_constants(program: Program) -> None:
                 order=node.order,
             )
             node.controls = []
-    if not copies:
-        return
     for node in program.nodes:
         node.inputs = [Edge(copies.get(e.node, e.node), e.index) for e in node.inputs]
         node.controls = [copies.get(control, control) for control in node.controls]
     program.results = [Edge(copies.get(e.node, e.node), e.index) for e in program.results]
     program.targets = [copies.get(node, node) for node in program.targets]
-    program.nodes = [*program.nodes, *copies.values()]
+    return program.with_nodes([*program.nodes, *copies.values()])

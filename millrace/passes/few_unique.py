@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from millrace.graph import registry
+from millrace.passes.frames import is_ruled
 from millrace.passes.node import Edge, Node, Program
 from millrace.passes.padded_values import constant_of, static_rank, static_sizes
 from millrace.passes.schedule import topological_order
@@ -45,17 +46,22 @@ _PLACES = "places"
 _SIZE = "size"
 
 
-def few_unique(program: Program) -> None:
-    """Lets Unique give few lengths where that is not seen."""
-    found = [node for node in program.nodes if node.type == "Unique" and _is_of_ids(node, program)]
-    if not found:
-        return
+def few_unique(program: Program) -> Program:
+    """Gives the distinct ids of sparse features one of a few lengths, where nobody sees that."""
+    if not program.setting.home or is_ruled(program) or not _uniques_of_ids(program):
+        return program
+    program = program.copy()
+    found = _uniques_of_ids(program)
     ordered = topological_order(program.nodes)
     for node in found:
         if _Walk(node).is_unseen(ordered, program.results):
             node.definition = registry.lookup("_FewUnique")
             _leave_number_of_ids_open(node, ordered)
-    program.nodes = _without_idle_slices(program)
+    return program.with_nodes(_without_idle_slices(program))
+
+
+def _uniques_of_ids(program: Program) -> list[Node]:
+    return [node for node in program.nodes if node.type == "Unique" and _is_of_ids(node, program)]
 
 
 def _is_of_ids(node: Node, program: Program) -> bool:

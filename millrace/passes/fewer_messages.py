@@ -10,14 +10,20 @@ from __future__ import annotations
 
 import numpy as np
 
+from millrace.passes.frames import has_control_flow
 from millrace.passes.node import Edge, Node, Program
 
 #: More bytes are sent as soon as they are there.
 _LITTLE = 64 << 10
 
 
-def dissolve_groups(program: Program) -> None:
+def dissolve_groups(program: Program) -> Program:
     """Lets nodes wait for the members of a group, where that makes no more edges than there are."""
+    if len(program.tasks()) < 2 or has_control_flow(program):
+        return program
+    if not any(node.type == "NoOp" and node.controls for node in program.nodes):
+        return program
+    program = program.copy()
     kept = {*program.targets, *(edge.node for edge in program.results)}
     followers: dict[Node, list[Node]] = {}
     for node in program.nodes:
@@ -36,7 +42,7 @@ def dissolve_groups(program: Program) -> None:
             user.controls = list(dict.fromkeys([*controls, *node.controls]))
         for control in node.controls:
             followers[control] = [u for u in followers[control] if u is not node] + users
-    program.nodes = [node for node in program.nodes if node not in gone]
+    return program.with_nodes([node for node in program.nodes if node not in gone])
 
 
 def after(nodes: set[Node], order: list[Node]) -> set[Node]:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from millrace.core.device_spec import DeviceSpec
 from millrace.graph.function import Function
 from millrace.passes.function_body import functions_of
+from millrace.passes.inline import inline_calls
 from millrace.passes.node import Edge, Node, is_array_handle, is_variable
 from millrace.passes.prune import prune
 
@@ -56,7 +57,8 @@ def _is_handle(edge: Edge) -> bool:
 
 
 def _can_move(function: Function) -> bool:
-    return all(map(_is_free, prune(function.outputs, function.controls, function.inputs).nodes))
+    body = inline_calls(prune(function.outputs, function.controls, function.inputs))
+    return all(map(_is_free, body.nodes))
 
 
 def _is_free(node: Node) -> bool:

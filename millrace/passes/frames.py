@@ -40,6 +40,7 @@ WAITING_REGION = registry.OpDefinition(
     kind="blocking",
     gradient=registry.NO_GRADIENT,
 )
+_REGIONS = (REGION, WAITING_REGION)
 _TRANSFERS_IN_LOOPS = (LOOP_SEND, LOOP_RECEIVE)
 
 
@@ -64,10 +65,18 @@ def has_control_flow(program: Program) -> bool:
     )
 
 
-def collapse(program: Program) -> None:
-    """Replaces the regions of a program by one node each."""
-    if has_control_flow(program):
-        _Collapser(program).run()
+def is_ruled(program: Program) -> bool:
+    """Whether the program has TensorFlow 1.x control flow itself, in no region."""
+    return any(node.type in _TRIGGERS for node in program.nodes)
+
+
+def control_flow_regions(program: Program) -> Program:
+    """Replaces each region that TensorFlow 1.x control flow rules by one node."""
+    if not has_control_flow(program) or any(n.definition in _REGIONS for n in program.nodes):
+        return program
+    program = program.copy()
+    _Collapser(program).run()
+    return program
 
 
 def order(program: Program) -> list[Node]:

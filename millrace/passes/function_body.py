@@ -11,6 +11,7 @@ from typing import Any
 
 from millrace.graph.function import Function
 from millrace.passes.constants import detach_constants
+from millrace.passes.inline import inline_calls
 from millrace.passes.node import Edge, Node, Program, is_variable_edge, names_variable
 from millrace.passes.prune import prune
 from millrace.passes.schedule import is_folded, topological_order
@@ -67,7 +68,7 @@ def body_of(node: Node, function: Function) -> Program:
     program = node.bodies.get(function.name)
     if program is None:
         first = FIRST_ARGUMENT[forward_type(node)]
-        program = prune(function.outputs, function.controls, function.inputs)
+        program = inline_calls(prune(function.outputs, function.controls, function.inputs))
         outer = node.inputs[first : first + len(program.arguments)]
         known = {
             inner: edge
@@ -78,8 +79,8 @@ def body_of(node: Node, function: Function) -> Program:
             for inner_node in program.nodes:
                 inner_node.inputs = [known.get(e, e) for e in inner_node.inputs]
             program.results = [known.get(e, e) for e in program.results]
-        detach_constants(program)
-        program.nodes = topological_order(program.nodes)
+        program = detach_constants(program)
+        program = program.with_nodes(topological_order(program.nodes))
         node.bodies[function.name] = program
     return program
 

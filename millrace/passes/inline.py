@@ -6,42 +6,45 @@ calls: branches and loops keep their functions.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from millrace.core import errors
 from millrace.graph import registry
 from millrace.graph.function import Function
 from millrace.passes.frames import has_control_flow
 from millrace.passes.node import Edge, Node, Program
+from millrace.passes.prune import prune
 
 CALLS = frozenset(("PartitionedCall", "StatefulPartitionedCall"))
 
 
-def inline_calls(
-    program: Program, body_of: Callable[[Function], Program], active: tuple[str, ...] = ()
-) -> None:
-    """Replaces the calls in a program.
-
-    Args:
-      program: The program; it is changed.
-      body_of: A fresh program of a function, with the calls in it as they are.
-      active: Names of the functions that the program is a part of.
+def inline_calls(program: Program) -> Program:
+    """Replaces calls of functions by what the functions contain.
 
     Raises:
       NotFoundError: A function is not known.
       UnimplementedError: A function calls itself.
     """
+    if not any(node.type in CALLS for node in program.nodes):
+        return program
+    program = program.copy()
+    _inline(program, ())
+    return program
+
+
+def _inline(program: Program, active: tuple[str, ...]) -> None:
+    """Replaces the calls in a program that nobody else has.
+
+    Args:
+      program: The program; it is changed.
+      active: Names of the functions that the program is a part of.
+    """
     calls = [node for node in program.nodes if node.type in CALLS]
     if calls:
-        _Inliner(program, body_of, active).run(calls)
+        _Inliner(program, active).run(calls)
 
 
 class _Inliner:
-    def __init__(
-        self, program: Program, body_of: Callable[[Function], Program], active: tuple[str, ...]
-    ) -> None:
+    def __init__(self, program: Program, active: tuple[str, ...]) -> None:
         self._program = program
-        self._body_of = body_of
         self._active = active
         #: In v1 control flow, what a call makes is dead when its arguments are.
         self._follows_arguments = has_control_flow(program)
@@ -87,8 +90,8 @@ class _Inliner:
             raise errors.UnimplementedError(
                 None, call.source, f"Function {function.name} calls itself, at {call.name}."
             )
-        body = self._body_of(function)
-        inline_calls(body, self._body_of, (*self._active, function.name))
+        body = prune(function.outputs, function.controls, function.inputs)
+        _inline(body, (*self._active, function.name))
         arguments = dict(zip(body.arguments, call.inputs, strict=True))
         inside = set(body.nodes)
         before = [*call.controls]

@@ -19,6 +19,7 @@ them look it up themselves.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from millrace.graph import registry
@@ -26,6 +27,8 @@ from millrace.graph.registry import NO_GRADIENT
 from millrace.graph.signature import parse
 from millrace.passes.function_body import bodies_of
 from millrace.passes.node import Edge, Node, Program, is_variable_edge, variable_of
+from millrace.passes.rendezvous import may_die
+from millrace.passes.schedule import topological_order
 from millrace.passes.transfer import RECEIVE
 
 #: Adds gradients to accumulators.
@@ -95,12 +98,29 @@ class JoinedNode(Node):
         )
         self.members = members
 
+    def copy(self) -> Node:
+        """As any node's; the members are copied too."""
+        made = super().copy()
+        assert isinstance(made, JoinedNode)
+        made.members = [member.copy() for member in self.members]
+        return made
 
-def join_accumulators(program: Program) -> None:
-    """Joins the applies and the takes of a program; its nodes must be in topological order."""
+    def rewire(self, copies: Mapping[Node, Node]) -> None:
+        """As any node's; so do the members."""
+        super().rewire(copies)
+        for member in self.members:
+            member.rewire(copies)
+
+
+def join_accumulators(program: Program) -> Program:
+    """Joins what a step gives to several accumulators, or takes from them, at one point.
+
+    The program's nodes must be in topological order.
+    """
+    if not _may_be_joined(program) or not any(map(_is_candidate, program.nodes)):
+        return program
+    program = program.copy()
     groups = _groups(program)
-    if not groups:
-        return
     moved: dict[Edge, Edge] = {}
     stands_for: dict[Node, Node] = {}
     for members in groups:
@@ -119,7 +139,13 @@ def join_accumulators(program: Program) -> None:
     program.results = [moved.get(edge, edge) for edge in program.results]
     program.targets = [stands_for.get(node, node) for node in program.targets]
     makers = {member.inputs[0].node for members in groups for member in members}
-    program.nodes = [n for n in program.nodes if n not in makers or _is_used(n, program)]
+    used = [n for n in program.nodes if n not in makers or _is_used(n, program)]
+    return program.with_nodes(topological_order(used))
+
+
+def _may_be_joined(program: Program) -> bool:
+    """Whether all stages of a program can tell what they wait for before it runs."""
+    return not may_die(program) and not program.setting.feeds_one_by_one
 
 
 def _is_used(maker: Node, program: Program) -> bool:
@@ -190,12 +216,23 @@ def _act_after_all(
     )
 
 
-def absorb_handles(program: Program) -> set[Node]:
-    """Takes nodes that only name something out of a program.
+def absorb_handles(program: Program) -> Program:
+    """Takes out nodes that only name a queue or an accumulator: those that use it look it up."""
+    makers = _absorbable(program) if _may_be_joined(program) else set()
+    if makers.isdisjoint(program.nodes):
+        return program
+    program = program.copy()
+    makers = _absorbable(program)
+    for node in program.nodes:
+        if node.inputs and node.inputs[0].node in makers:
+            waited = node.inputs[0].node.controls
+            node.controls = list(dict.fromkeys([*node.controls, *waited]))
+    kept = [node for node in program.nodes if node not in makers]
+    return program.with_nodes(topological_order(kept))
 
-    Returns:
-      Those nodes; who uses one must make the handle itself.
-    """
+
+def _absorbable(program: Program) -> set[Node]:
+    """The nodes that only name something, for users that can find it by themselves."""
     used = {edge.node for node in program.nodes for edge in node.inputs}
     makers = {n for n in used if _MAKERS.match(n.type) and not n.inputs}
     makers -= {edge.node for edge in program.results}
@@ -207,9 +244,9 @@ def absorb_handles(program: Program) -> set[Node]:
         for i, edge in enumerate(node.inputs):
             if edge.node in makers and not (looks_up and i == 0):
                 makers.discard(edge.node)
-    for node in program.nodes:
-        if node.inputs and node.inputs[0].node in makers:
-            waited = node.inputs[0].node.controls
-            node.controls = list(dict.fromkeys([*node.controls, *waited]))
-    program.nodes = [node for node in program.nodes if node not in makers]
     return makers
+
+
+def absorbed_handles(program: Program) -> set[Node]:
+    """The nodes that `absorb_handles` has taken out of a program."""
+    return _absorbable(program).difference(program.nodes)

@@ -1,17 +1,23 @@
 """The form of a graph that passes and the runtime work on.
 
 A `Node` is an operation stripped of what only graph building needs (scopes, static shapes,
-consumers). Passes make new nodes and never touch the user's graph.
+consumers). A pass takes a `Program` and returns one. It never changes the program that it was
+given, nor the user's graph: it works on a copy (`Program.copy`), or returns the same program when
+it has nothing to do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from millrace.core.device_spec import task_of
 from millrace.core.dtypes import DType
 from millrace.graph.operation import Operation
 from millrace.graph.registry import OpDefinition
+
+if TYPE_CHECKING:
+    from millrace.passes.schedule import Stage
 
 
 class Edge(NamedTuple):
@@ -35,9 +41,10 @@ class Node:
     """One operation of a program.
 
     Attributes:
+      attrs: Never changed in place: copies of the node, and the user's operation, share them.
       inputs: Data inputs, flattened.
       controls: Nodes that must run before.
-      order: Position in the source graph: ties between ready nodes go by it.
+      order: Position in the source graph: ties between ready nodes go by it, then by name.
       source: The operation it came from, for error messages; None for made nodes.
     """
 
@@ -97,8 +104,44 @@ class Node:
             yield edge.node
         yield from self.controls
 
+    def copy(self) -> Node:
+        """The same node as another object, still with the inputs of this one."""
+        made: Node = object.__new__(type(self))
+        made.name = self.name
+        made.definition = self.definition
+        made.attrs = self.attrs
+        made.inputs = self.inputs
+        made.controls = self.controls
+        made.device = self.device
+        made.order = self.order
+        made.output_types = self.output_types
+        made.source = self.source
+        made.bodies = {}
+        made.form = None
+        return made
+
+    def rewire(self, copies: Mapping[Node, Node]) -> None:
+        """Takes copies as inputs and controls where there are any; in lists of its own."""
+        self.inputs = [
+            edge if (copy := copies.get(edge.node)) is None else Edge(copy, edge.index)
+            for edge in self.inputs
+        ]
+        self.controls = [copies.get(control, control) for control in self.controls]
+
     def __repr__(self) -> str:
         return f"<Node {self.name} ({self.type})>"
+
+
+def ancestors(last: Node) -> set[Node]:
+    """All nodes that a node waits for, directly or not."""
+    found: set[Node] = set()
+    pending = [last]
+    while pending:
+        for node in pending.pop().predecessors():
+            if node not in found:
+                found.add(node)
+                pending.append(node)
+    return found
 
 
 def output_ref_source(node: Node) -> Edge | None:
@@ -193,26 +236,86 @@ def is_variable_edge(edge: Edge) -> bool:
     return names_variable(edge) or (edge.node.type == "Identity" and variable_of(edge) is not None)
 
 
+#: For a program: whether a node may be part of an XLA program.
+Compilable = Callable[["Program"], Callable[[Node], bool]]
+
+
+def _pure_nodes(program: Program) -> Callable[[Node], bool]:
+    return lambda node: node.definition.is_pure
+
+
+class Setting(NamedTuple):
+    """Where and how a program will run, as far as passes must know it.
+
+    Attributes:
+      devices: Full names of all devices; nodes without a wish go to the first. Empty where
+        nodes are placed already.
+      allow_soft_placement: Whether a device that is not there may be replaced by another one.
+      log_placement: Is told where each node was placed; None for nobody.
+      home: The task of the master, in a session of a cluster; else empty.
+      feeds_one_by_one: Whether it is a partial run, whose feeds arrive one after the other.
+      compilable: Which nodes may be part of an XLA program; the runtime knows.
+    """
+
+    devices: tuple[str, ...] = ()
+    allow_soft_placement: bool = False
+    log_placement: Callable[[str], None] | None = None
+    home: str = ""
+    feeds_one_by_one: bool = False
+    compilable: Compilable = _pure_nodes
+
+
 class Program:
     """Nodes to run together, with what goes in and what comes out.
 
     Attributes:
-      nodes: All nodes, each after those that it waits for.
+      nodes: All nodes; each after those that it waits for, once they are ordered.
       arguments: Fed edges, in the order of the feeds; their nodes are not in `nodes`.
       results: Edges whose values are wanted.
       targets: Nodes that must run though no value of theirs is wanted.
+      setting: Where and how it will run.
+      stages: Its nodes in groups that run as one unit, once they are grouped.
     """
 
-    __slots__ = ("arguments", "nodes", "results", "targets")
+    __slots__ = ("arguments", "nodes", "results", "setting", "stages", "targets")
 
     def __init__(
         self,
-        nodes: list[Node],
-        arguments: list[Edge],
-        results: list[Edge],
-        targets: list[Node],
+        nodes: Sequence[Node],
+        arguments: Sequence[Edge],
+        results: Sequence[Edge],
+        targets: Sequence[Node],
+        setting: Setting | None = None,
     ) -> None:
-        self.nodes = nodes
-        self.arguments = arguments
-        self.results = results
-        self.targets = targets
+        self.nodes = list(nodes)
+        self.arguments = list(arguments)
+        self.results = list(results)
+        self.targets = list(targets)
+        self.setting = Setting() if setting is None else setting
+        self.stages: list[Stage] | None = None
+
+    def copy(self) -> Program:
+        """A program of new nodes; those that only lie around it, as arguments do, stay the same."""
+        copies = {node: node.copy() for node in self.nodes}
+        for copy in copies.values():
+            copy.rewire(copies)
+        return Program(
+            list(copies.values()),
+            self.arguments,
+            [Edge(copies.get(edge.node, edge.node), edge.index) for edge in self.results],
+            [copies.get(node, node) for node in self.targets],
+            self.setting,
+        )
+
+    def with_nodes(self, nodes: Sequence[Node]) -> Program:
+        """The same program with other nodes, or the same nodes in another order."""
+        return Program(nodes, self.arguments, self.results, self.targets, self.setting)
+
+    def with_setting(self, setting: Setting) -> Program:
+        """The same program in another setting."""
+        return Program(self.nodes, self.arguments, self.results, self.targets, setting)
+
+    def tasks(self) -> set[str]:
+        """The tasks that its nodes are placed on, and its home."""
+        found = {task_of(node.device) for node in self.nodes}
+        return found | {self.setting.home} if self.setting.home else found

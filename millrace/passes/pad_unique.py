@@ -18,7 +18,7 @@ from typing import Any
 
 from millrace.graph import registry
 from millrace.passes import route_rows
-from millrace.passes.bag_rows import join_bags
+from millrace.passes.frames import is_ruled
 from millrace.passes.node import Node, Program
 from millrace.passes.padded_values import (
     APPLY,
@@ -29,44 +29,39 @@ from millrace.passes.padded_values import (
     is_source,
     needs_zeros,
 )
-from millrace.passes.route_ids import route_ids
 from millrace.passes.schedule import topological_order
 
 #: Each part of a table is asked for every row, so more parts would be more work than they save.
 MAX_PARTS = 8
 
 
-def pad_unique(program: Program, task_of: route_rows.TaskOf | None = None) -> None:
-    """Replaces what has data-dependent lengths, where only padding-proof nodes follow.
+def pad_unique(program: Program) -> Program:
+    """Gives rows that are picked by data fixed lengths, where only what leaves padding out follows.
 
-    Args:
-      program: The program.
-      task_of: The task that a node is placed on; all are on one when None.
+    Over a cluster, rows of a table that lies on several tasks are routed (`route_rows.py`).
     """
+    if is_ruled(program) or not any(map(is_source, program.nodes)):
+        return program
+    program = program.copy()
     sources = {node for node in program.nodes if is_source(node)}
-    if not sources:
-        return
     ordered = topological_order(program.nodes)
     routes = route_rows.Routes()
     while sources:
         kinds, culprits = follow(ordered, sources, program.results)
         if not culprits:
-            if task_of is not None:
-                routes = route_rows.find(ordered, kinds, sources, task_of)
+            if program.setting.home:
+                routes = route_rows.find(ordered, kinds, sources)
             culprits = {node for node in sources - routes.nodes if _has_many_parts(node)}
         if not culprits:
             break
         sources -= culprits
     if not sources:
-        return
+        return program
     zeros = needs_zeros(ordered, kinds)
     for node in ordered:
         if not routes.replace(node, kinds):
             _replace(node, kinds, sources, zeros)
-    routes.finish(program)
-    if task_of is not None:
-        route_ids(program)
-        join_bags(program)
+    return routes.finish(program)
 
 
 def _has_many_parts(node: Node) -> bool:

@@ -1,27 +1,22 @@
-"""From one placed program to one program a task, with transfers between them.
+"""Cuts a placed program at the borders of tasks, by transfers between them.
 
 The *level* of a node is the number of transfers on the longest path to it. All values that one
 task hands another, and that are made on one level after the same blocking nodes, travel in one
 message. That cannot make a step wait for itself: what a message holds depends only on messages
 of lower levels. A constant is not sent; the task that reads it has it.
 
-A part that does nothing before it has heard from `home`, but say what its variables are, begins
-with what `home` sends it (`late_part`).
+The result is still one program; `partitions.split` takes it apart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from millrace.core import dtypes, errors
+from millrace.core.device_spec import task_of
 from millrace.core.tensor_shape import TensorShape
 from millrace.graph import registry
 from millrace.passes import frames, schedule
-from millrace.passes.constants import detach_constants
-from millrace.passes.fewer_messages import after, dissolve_groups, is_little
+from millrace.passes.fewer_messages import after, is_little
 from millrace.passes.function_body import bodies_of, functions_of
-from millrace.passes.late_part import LatePartFinder
 from millrace.passes.node import (
     Edge,
     Node,
@@ -31,56 +26,18 @@ from millrace.passes.node import (
     names_variable,
     variable_of,
 )
-from millrace.passes.split_loops import LoopSplitter, groups_of_loops, settle_handles
 from millrace.passes.transfer import LIFE_SIGN, LOOP_RECEIVE, LOOP_SEND, RECEIVE, SEND
 
-TaskOf = Callable[[str], str]
 
-
-class Part:
-    """What one task runs of a step.
-
-    Attributes:
-      task: The task.
-      program: Its program.
-      arguments: Positions, among the whole program's arguments, of this program's.
-      results: Positions, among the whole program's results, of this program's.
-      targets: The same for targets.
-      sends_to: The tasks that it sends something to.
-      last_key: The key of what it sends to `home` with the message that it is over, if it does.
-      first_key: The key of what `home` sends it to begin with; None if it begins at once.
-      read_keys: The keys of what it sends to `home` when asked for it.
-    """
-
-    def __init__(self, task: str) -> None:
-        self.task = task
-        self.program = Program([], [], [], [])
-        self.arguments: list[int] = []
-        self.results: list[int] = []
-        self.targets: list[int] = []
-        self.sends_to: list[str] = []
-        self.last_key: int | None = None
-        self.first_key: int | None = None
-        self.read_keys: list[int] = []
-
-
-def partition(
-    program: Program, task_of: TaskOf, home: str, *, ends_at_home: bool = False
-) -> dict[str, Part]:
-    """Splits a program whose nodes have their devices.
-
-    Args:
-      program: The program; its nodes are used up.
-      task_of: The task that a device belongs to.
-      home: The task of the master; there is always a part for it.
-      ends_at_home: Whether all arguments come in and all results go out at `home`, for a
-        partial run; else each task is given what it needs and returns what it makes.
+def partition(program: Program) -> Program:
+    """Puts sends and receives where a value goes from one task to another.
 
     Raises:
-      UnimplementedError: A loop that needs state of several tasks has no condition.
       InvalidArgumentError: A handle would have to go to another task; a cycle.
     """
-    return _Partitioner(program, task_of, home, ends_at_home).run()
+    if len(program.tasks()) < 2 or any(n.definition in (SEND, RECEIVE) for n in program.nodes):
+        return program
+    return _Partitioner(program.copy()).run()
 
 
 class _Message:
@@ -101,66 +58,35 @@ class _Message:
 
 
 class _Partitioner:
-    def __init__(self, program: Program, task_of: TaskOf, home: str, ends_at_home: bool) -> None:
+    def __init__(self, program: Program) -> None:
         self._has_control_flow = frames.has_control_flow(program)
-        detach_constants(program, but_waiting=self._has_control_flow)
         self._program = program
-        self._home = home
-        self._ends_at_home = ends_at_home
+        self._home = program.setting.home
+        #: Whether all arguments come in and all results go out at home.
+        self._ends_at_home = program.setting.feeds_one_by_one
         self._task = {node: task_of(node.device) for node in program.nodes}
         self._arguments = {edge.node: i for i, edge in enumerate(program.arguments)}
-        if ends_at_home:
-            self._task.update(dict.fromkeys(self._arguments, home))
+        if self._ends_at_home:
+            self._task.update(dict.fromkeys(self._arguments, self._home))
         self._level: dict[Node, int] = {}
         self._mask: dict[Node, int] = {}
         self._messages: dict[tuple[str, str, int, int], _Message] = {}
         self._names = {node.name for node in program.nodes}
-        #: Sends of loops that lie on several tasks.
-        self._loop_sends: list[tuple[str, Node]] = []
 
-    def run(self) -> dict[str, Part]:
-        program = self._program
-        parts: dict[str, Part] = {self._home: Part(self._home)}
-        if len({*self._task.values(), self._home}) > 1:
-            self._cut()
-        for node in program.nodes:
-            task = self._task[node]
-            parts.setdefault(task, Part(task)).program.nodes.append(node)
-        self._hand_out(parts)
+    def run(self) -> Program:
+        self._cut()
+        transfers: list[Node] = []
         for message in dict.fromkeys(self._messages.values()):
             assert message.send is not None and message.receive is not None
-            sender, receiver = parts[message.source], parts[message.to]
-            sender.program.nodes.append(message.send)
-            sender.program.targets.append(message.send)
-            if message.to not in sender.sends_to:
-                sender.sends_to.append(message.to)
-            receiver.program.nodes.append(message.receive)
-            receiver.program.targets.append(message.receive)
-        if not self._has_control_flow and not self._ends_at_home:
-            for message in dict.fromkeys(self._messages.values()):
-                if message.to == self._home and message.send is not None:
-                    _send_with_the_end(parts[message.source], message.send)
-            late = LatePartFinder((part.program for part in parts.values()), self._home)
-            for task, part in parts.items():
-                if task != self._home:
-                    part.first_key, part.read_keys = late.begin_late(part.program)
-        for task, send in self._loop_sends:
-            parts[task].program.targets.append(send)
-            to = send.attrs["to"].decode()
-            if to not in parts[task].sends_to:
-                parts[task].sends_to.append(to)
-        return parts
-
-    # -- Cutting ---------------------------------------------------------------------------
+            transfers += message.send, message.receive
+        return self._program.with_nodes([*self._program.nodes, *transfers])
 
     def _cut(self) -> None:
         program = self._program
         if self._has_control_flow:
-            self._settle_loops()
             order = frames.order(program)
             guards = frames.Guards(order)
         else:
-            dissolve_groups(program)
             order = schedule.topological_order(program.nodes)
             guards = None
         self._measure(order)
@@ -333,30 +259,9 @@ class _Partitioner:
                 self._level[node], self._mask[node] = level, mask
         for node in order:
             if node.definition in (LOOP_SEND, LOOP_RECEIVE):
-                node.attrs["level"] = self._level[node]
+                node.attrs = {**node.attrs, "level": self._level[node]}
 
-    def _settle_loops(self) -> None:
-        """Moves a loop to the one task whose state it needs, or splits it if there are several."""
-        order = frames.order(self._program)
-        settle_handles(order, self._task)
-        loops = groups_of_loops(order)
-        splitter: LoopSplitter | None = None
-        for nodes in loops.values():
-            bound = {self._task[node] for node in nodes if _holds_state(node)}
-            if len(bound) > 1:
-                if splitter is None:
-                    splitter = LoopSplitter(self._program, self._task, self._unique)
-                splitter.split(nodes)
-                continue
-            count = {t: sum(self._task[n] == t for n in nodes) for t in map(self._task.get, nodes)}
-            task = next(iter(bound)) if bound else max(count, key=lambda t: count[t])
-            assert task is not None
-            for node in nodes:
-                self._task[node] = task
-        if splitter is not None:
-            self._loop_sends = splitter.sends
-
-    def _make_nodes(self, message: _Message, key: int, guards: Any) -> None:
+    def _make_nodes(self, message: _Message, key: int, guards: frames.Guards | None) -> None:
         source, to = message.source, message.to
         guard_texts: dict[Edge, bytes] = {}
         if guards is not None:
@@ -455,57 +360,6 @@ class _Partitioner:
         self._names.add(name)
         return name
 
-    # -- Handing out -----------------------------------------------------------------------
-
-    def _hand_out(self, parts: dict[str, Part]) -> None:
-        """Gives each part its arguments, results and targets."""
-        program = self._program
-        for i, edge in enumerate(program.results):
-            part = parts[self._task_of_made(edge.node)]
-            part.results.append(i)
-            part.program.results.append(edge)
-        for i, node in enumerate(program.targets):
-            part = parts[self._task_of_made(node)]
-            part.targets.append(i)
-            part.program.targets.append(node)
-        for part in parts.values():
-            if self._ends_at_home:
-                used = set(self._arguments) if part.task == self._home else set()
-            else:
-                used = {e.node for node in part.program.nodes for e in node.inputs}
-                used |= {e.node for e in part.program.results}
-            for i, edge in enumerate(program.arguments):
-                if edge.node in used:
-                    part.arguments.append(i)
-                    part.program.arguments.append(edge)
-
-    def _task_of_made(self, node: Node) -> str:
-        """Where a result comes from; arguments, constants and receives are at home."""
-        return self._task.get(node, self._home)
-
-
-def _send_with_the_end(part: Part, send: Node) -> None:
-    """Lets a message to `home` go with the one that says that the part is over, if it is soon.
-
-    Only when all that may take long, or wait, comes before it: else `home` might wait for the end
-    of a part that waits for `home`.
-    """
-    before: set[Node] = set()
-    pending = [send]
-    while pending:
-        for source in pending.pop().predecessors():
-            if source not in before:
-                before.add(source)
-                pending.append(source)
-    others = (
-        node
-        for node in part.program.nodes
-        if node.definition is not SEND and (bodies_of(node) or not node.definition.is_pure)
-    )
-    if part.last_key is None and before.issuperset(others):
-        part.last_key = send.attrs["key"]
-        send.attrs["last"] = True
-
 
 def _may_wait(node: Node) -> bool:
     if node.definition.kind == "blocking":
@@ -525,15 +379,6 @@ def _is_used_in_body(edge: Edge, node: Node) -> bool:
         for inner in body.nodes
         for used in inner.inputs
     )
-
-
-def _holds_state(node: Node) -> bool:
-    return (
-        node.definition.is_stateful
-        or node.definition.kind == "blocking"
-        or schedule.writes_state(node)
-        or any(edge.dtype._is_ref_dtype or edge.dtype.name == "resource" for edge in node.inputs)
-    ) and not node.type.startswith(("TensorArray", "Stack"))
 
 
 def _static_shape(edge: Edge) -> TensorShape:

@@ -9,15 +9,12 @@ state is that they use (`follow_handles.py`).
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from millrace.core import errors
 from millrace.core.device_spec import DeviceSpec, are_compatible, matches
 from millrace.passes.follow_handles import follow_handles
-from millrace.passes.node import Node
-
-Log = Callable[[str], None]
+from millrace.passes.node import Node, Program
 
 
 def local_devices(device_count: dict[str, int]) -> list[str]:
@@ -26,46 +23,40 @@ def local_devices(device_count: dict[str, int]) -> list[str]:
     return [f"/job:localhost/replica:0/task:0/device:CPU:{i}" for i in range(count)]
 
 
-class Placer:
-    """Chooses among given devices.
+def place(program: Program) -> Program:
+    """Gives every node a device.
 
-    Attributes:
-      devices: Full device names; the first is where unconstrained nodes go.
+    Raises:
+      InvalidArgumentError: No device satisfies a request.
     """
+    setting = program.setting
+    if not setting.devices:
+        return program
+    program = program.copy()
+    _Placer(setting.devices, setting.allow_soft_placement).place(program.nodes)
+    if setting.log_placement is not None:
+        for node in program.nodes:
+            setting.log_placement(f"{node.name}: ({node.type}): {node.device}")
+    return program
 
-    def __init__(
-        self,
-        devices: Sequence[str],
-        *,
-        allow_soft_placement: bool = False,
-        log: bool = False,
-        write: Log = print,
-    ) -> None:
-        self.devices = list(devices)
+
+class _Placer:
+    """Chooses among given devices."""
+
+    def __init__(self, devices: Sequence[str], soft: bool) -> None:
+        self._devices = devices
         self._specs = [DeviceSpec.from_string(device) for device in devices]
-        self._soft = allow_soft_placement
-        self._log: Log | None = write if log else None
-        self._cache: dict[str, str | None] = {}
+        self._soft = soft
+        self._cache: dict[str, str] = {}
 
     def place(self, nodes: Sequence[Node]) -> None:
-        """Replaces each node's requested device by the one that it gets.
-
-        Raises:
-          InvalidArgumentError: No device satisfies a request.
-        """
-        groups = _groups(nodes)
-        for members in groups:
+        """Replaces each node's requested device by the one that it gets."""
+        for members in _groups(nodes):
             requested = [m for m in members if m.device]
-            if not requested:
-                chosen = self.devices[0]
-            else:
-                chosen = self._choose(requested)
+            chosen = self._choose(requested) if requested else self._devices[0]
             for node in members:
                 node.device = chosen
         follow_handles(nodes)
-        if self._log is not None:
-            for node in itertools.chain.from_iterable(groups):
-                self._log(f"{node.name}: ({node.type}): {node.device}")
 
     def _choose(self, requested: list[Node]) -> str:
         wanted = DeviceSpec.from_string(requested[0].device)
@@ -86,20 +77,20 @@ class Placer:
         return found
 
     def _find(self, wanted: DeviceSpec, node: Node) -> str:
-        for spec, device in zip(self._specs, self.devices, strict=True):
+        for spec, device in zip(self._specs, self._devices, strict=True):
             if matches(wanted, spec):
                 return device
         if self._soft:
             # Same task, any device; the index and type were only a wish.
             loose = DeviceSpec(job=wanted.job, replica=wanted.replica, task=wanted.task)
-            for spec, device in zip(self._specs, self.devices, strict=True):
+            for spec, device in zip(self._specs, self._devices, strict=True):
                 if matches(loose, spec):
                     return device
         raise errors.InvalidArgumentError(
             None,
             node.source,
             f"Cannot assign a device for operation {node.name}: node {node.name} was explicitly "
-            f"assigned to {node.device} but available devices are [ {', '.join(self.devices)} ]. "
+            f"assigned to {node.device} but available devices are [ {', '.join(self._devices)} ]. "
             "Make sure the device specification refers to a valid device, or set "
             "allow_soft_placement in ConfigProto.",
         )

@@ -19,6 +19,7 @@ from millrace.graph.import_graph_def import forget_origins, import_graph_def
 from millrace.graph.signature import parse
 from millrace.passes.node import Node, Program
 from millrace.passes.prune import prune
+from millrace.passes.transfer import BEGINS
 from millrace.passes.unfuse import unfuse
 
 #: A result; never run, as its input is what counts.
@@ -31,6 +32,10 @@ RESULT = registry.OpDefinition(
     gradient=registry.NO_GRADIENT,
 )
 registry.register(RESULT)
+
+
+#: Attributes that matter only to the master: who is placed with whom, and what it begins with.
+_STAYS_HERE = ("_class", BEGINS)
 
 
 def add_node(graph: Any, node: Node, names: Mapping[Node, str], device: str) -> None:
@@ -49,8 +54,8 @@ def add_node(graph: Any, node: Node, names: Mapping[Node, str], device: str) -> 
     made.input.extend(sorted(f"^{names.get(c, c.name)}" for c in node.controls))
     declared = node.definition.signature.attrs
     for name, value in node.attrs.items():
-        if name == "_class":
-            continue  # It is placed: who was placed with whom, and may be elsewhere, is over.
+        if name in _STAYS_HERE:
+            continue
         kind = declared[name].type if name in declared else attributes.infer_kind(value)
         made.attr[name].CopyFrom(attributes.to_proto(value, kind))
 
@@ -69,8 +74,9 @@ def to_graph_def(program: Program) -> graph_pb2.GraphDef:
     for i, edge in enumerate(program.arguments):
         names[edge.node] = _unique(f"argument_{i}", taken)
     for i, edge in enumerate(program.arguments):
-        edge.node.attrs["index"] = i
-        add_node(message, edge.node, names, "")
+        argument = edge.node.copy()
+        argument.attrs = {**argument.attrs, "index": i}
+        add_node(message, argument, {argument: names[edge.node]}, "")
     for node in constants:
         made = graph_pb2.GraphDef()
         add_node(made, node, names, node.device)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from millrace.core import errors
+from millrace.core.dtypes import DType
 from millrace.graph.function import ARGUMENT
 from millrace.graph.operation import Operation
 from millrace.graph.tensor import Tensor
-from millrace.passes.inline import inline_calls
-from millrace.passes.node import Edge, Node, Program
+from millrace.passes.node import Edge, Node, Program, Setting
 
 
-def argument_node(name: str, dtype: Any, index: int) -> Node:
+def argument_node(name: str, dtype: DType, index: int) -> Node:
     """A node that stands for the value fed for `name`."""
     return Node(name, ARGUMENT, {"T": dtype.base_dtype, "index": index}, order=-1)
 
@@ -22,29 +21,26 @@ def prune(
     fetches: Sequence[Tensor],
     targets: Sequence[Operation],
     feeds: Sequence[Tensor],
+    setting: Setting | None = None,
 ) -> Program:
     """The program that computes `fetches` and runs `targets` when `feeds` are given.
 
-    Only what these need is in it, cut at the fed tensors, with called functions in the place of
-    their calls. Its nodes are in no particular order (loops may still be cycles).
+    Only what these need is in it, cut at the fed tensors. Its nodes are in no particular order
+    (loops may still be cycles).
+
+    Args:
+      fetches: What is to be computed.
+      targets: What is to be run.
+      feeds: What is given.
+      setting: Where and how it will run.
     """
-    program = _needed(fetches, targets, feeds)
-    inline_calls(program, lambda called: _needed(called.outputs, called.controls, called.inputs))
-    return program
-
-
-def _needed(
-    fetches: Sequence[Tensor],
-    targets: Sequence[Operation],
-    feeds: Sequence[Tensor],
-) -> Program:
     arguments = {
         tensor: Edge(argument_node(tensor.name, tensor.dtype, i), 0)
         for i, tensor in enumerate(feeds)
     }
     nodes: dict[Operation, Node] = {}
     #: Variables by what they are stored under: operations of one shared name are one node.
-    variables: dict[Any, Node] = {}
+    variables: dict[_Storage, Node] = {}
     pending: list[Operation] = []
 
     def node_for(op: Operation) -> Node:
@@ -84,13 +80,17 @@ def _needed(
         # TensorFlow; one from a fed placeholder has nothing to run.
         node.controls = [node_for(c) for c in op._control_inputs if not _is_fed(c, arguments)]
     distinct = list(dict.fromkeys(nodes.values()))
-    return Program(distinct, list(arguments.values()), results, target_nodes)
+    return Program(distinct, list(arguments.values()), results, target_nodes, setting)
 
 
 _VARIABLES = frozenset(("Variable", "VariableV2", "VarHandleOp"))
 
 
-def _storage(op: Operation) -> Any:
+#: Op type, device, container and name of a variable.
+_Storage = tuple[str, str, bytes | None, bytes]
+
+
+def _storage(op: Operation) -> _Storage:
     shared = op.attrs.get("shared_name") or op.name.encode()
     return op.type, op.device, op.attrs.get("container"), shared
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from millrace.graph import registry
 from millrace.graph.signature import parse
-from millrace.passes.node import Node
+from millrace.passes.node import Node, Program
 
 _ENDS = (
     "tensor_name: string; send_device: string; send_device_incarnation: int; recv_device: string; "
@@ -49,6 +49,11 @@ RECEIVES = tuple(
     _define(name, "() -> tensor: tensor_type where tensor_type: type", _receive, "blocking")
     for name in ("_Recv", "_HostRecv")
 )
+
+
+def may_die(program: Program) -> bool:
+    """Whether what a program receives may be dead without anything in it telling so."""
+    return any(node.definition in RECEIVES for node in program.nodes)
 
 
 def key_of(node: Node, frame: int = 0, iteration: int = 0) -> str:

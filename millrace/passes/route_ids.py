@@ -13,8 +13,11 @@ from millrace.passes.node import Edge, Program
 from millrace.passes.unneeded import drop_unneeded
 
 
-def route_ids(program: Program) -> None:
-    """Lets routes take ids as they come, where parts and rows follow from them."""
+def route_ids(program: Program) -> Program:
+    """Lets routes take ids as they come, where their parts and rows follow from them."""
+    if not any(node.type == "_RouteRows" for node in program.nodes):
+        return program
+    program = program.copy()
     for node in program.nodes:
         if node.type == "_RouteRows" and node.attrs["merge"]:
             rows, parts = node.inputs
@@ -26,7 +29,7 @@ def route_ids(program: Program) -> None:
                 node.attrs = {**node.attrs, "num_ids": total}
                 node.definition = registry.lookup("_RouteIds")
                 node.form = None
-    drop_unneeded(program)
+    return drop_unneeded(program)
 
 
 def _mod(rows: Edge, parts: Edge, count: int) -> tuple[Edge, int] | None:

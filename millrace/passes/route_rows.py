@@ -12,16 +12,14 @@ before they are. Values that are added up here are the same, in the same order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
+from millrace.core.device_spec import task_of
 from millrace.graph import registry
 from millrace.passes.node import Edge, Node, Program
 from millrace.passes.padded_values import Kind, Kinds, is_row_update, row_inputs
 from millrace.passes.unneeded import drop_unneeded
-
-#: The task of a node.
-TaskOf = Callable[[Node], str]
 
 _PARTITION = "DynamicPartition"
 _STITCHES = ("DynamicStitch", "ParallelDynamicStitch")
@@ -167,10 +165,10 @@ class Routes:
             self._made.append(made)
         return made
 
-    def finish(self, program: Program) -> None:
+    def finish(self, program: Program) -> Program:
         """Puts what was made into the program, and takes out what nobody needs any more."""
         if not self._instead:
-            return
+            return program
         names = {node.name for node in program.nodes}
         for node in self._made:
             while node.name in names:
@@ -181,7 +179,7 @@ class Routes:
             node.inputs = [self._now(edge) for edge in node.inputs]
             controls = (self._successors.get(control, control) for control in node.controls)
             node.controls = list(dict.fromkeys(controls))
-        drop_unneeded(program)
+        return drop_unneeded(program)
 
     def _now(self, edge: Edge) -> Edge:
         while edge in self._instead:
@@ -194,27 +192,28 @@ def _become(node: Node, op_type: str, attrs: dict[str, Any]) -> None:
     node.attrs = dict(attrs)
 
 
-def find(ordered: list[Node], kinds: Kinds, sources: set[Node], task_of: TaskOf) -> Routes:
+def find(ordered: list[Node], kinds: Kinds, sources: set[Node]) -> Routes:
     """The tables whose rows go from task to task.
 
     Args:
       ordered: The program's nodes, in order.
       kinds: What is known of padded values.
       sources: The nodes that are to be replaced.
-      task_of: The task of a node.
     """
     crossing: set[Edge] = set()
     split: set[Edge] = set()
     for node in ordered:
         for edge in node.inputs:
             kind = kinds.get(edge)
-            if kind is not None and task_of(edge.node) != task_of(node):
+            if kind is not None and task_of(edge.node.device) != task_of(node.device):
                 crossing |= _owners(kind)
         for kind in _that_must_stay_spread(node, kinds):
             split |= _owners(kind)
     routes = Routes()
-    for owner in crossing:
-        partitions = [n for n in sources if n.type == _PARTITION and n.inputs[1] == owner]
+    for owner in sorted(crossing, key=lambda edge: edge.name):
+        partitions = [
+            n for n in ordered if n in sources and n.type == _PARTITION and n.inputs[1] == owner
+        ]
         indices = [n for n in partitions if not kinds[Edge(n, 0)].in_place]
         merges = len(indices) == 1 and owner not in split
         routes.add(owner, _Route(partitions, (indices or partitions)[0], merges))

@@ -62,30 +62,31 @@ def topological_order(nodes: Iterable[Node]) -> list[Node]:
     Raises:
       InvalidArgumentError: The nodes wait for each other in a circle.
     """
-    members = set(nodes)
+    members = dict.fromkeys(nodes)
+    number = {node: i for i, node in enumerate(members)}
     waiting: dict[Node, int] = {}
     followers: dict[Node, list[Node]] = {node: [] for node in members}
-    ready: list[tuple[bool, int, int, Node]] = []
+    #: By name in the end, so that the order is the same in every process.
+    ready: list[tuple[bool, int, str, int, Node]] = []
     for node in members:
         sources = {p for p in node.predecessors() if p in members}
         waiting[node] = len(sources)
         for source in sources:
             followers[source].append(node)
         if not sources:
-            ready.append((writes_state(node), node.order, id(node), node))
+            ready.append((writes_state(node), node.order, node.name, number[node], node))
     heapq.heapify(ready)
     ordered: list[Node] = []
     while ready:
-        node = heapq.heappop(ready)[3]
+        node = heapq.heappop(ready)[-1]
         ordered.append(node)
         for follower in followers[node]:
             waiting[follower] -= 1
             if not waiting[follower]:
-                heapq.heappush(
-                    ready, (writes_state(follower), follower.order, id(follower), follower)
-                )
+                key = writes_state(follower), follower.order, follower.name, number[follower]
+                heapq.heappush(ready, (*key, follower))
     if len(ordered) < len(members):
-        stuck = sorted(n.name for n in members - set(ordered))
+        stuck = sorted(n.name for n in members.keys() - set(ordered))
         raise errors.InvalidArgumentError(
             None,
             None,

@@ -133,8 +133,6 @@ class LoopSplitter:
         self._copies: dict[tuple[Node, str], Node] = {}
         self._received: dict[tuple[Edge, str], Node] = {}
         self._signs: dict[Node, Edge] = {}
-        #: Sends, by their tasks: must run though nothing there needs them.
-        self.sends: list[tuple[str, Node]] = []
 
     def split(self, nodes: list[Node]) -> None:
         """Splits the loops that the nodes make up.
@@ -143,7 +141,7 @@ class LoopSplitter:
           UnimplementedError: A loop has no condition.
           InvalidArgumentError: A handle would have to go to another task.
         """
-        for stack in {self._runs_in[node] for node in nodes} - {()}:
+        for stack in sorted({self._runs_in[node] for node in nodes} - {()}):
             if stack not in self._conditions:
                 raise errors.UnimplementedError(
                     None,
@@ -329,7 +327,7 @@ class LoopSplitter:
             )
         key = -1 - len(self._received)  # Keys of messages outside of loops count upwards.
         attrs = {"T": edge.dtype.base_dtype, "key": key, "level": 0}
-        send = self._add(
+        self._add(
             f"{edge.node.name}_send",
             LOOP_SEND.name,
             {**attrs, "to": task.encode()},
@@ -337,7 +335,6 @@ class LoopSplitter:
             source,
             stack,
         )
-        self.sends.append((source, send))
         receive = self._received[edge, task] = self._add(
             f"{edge.node.name}_receive",
             LOOP_RECEIVE.name,

@@ -87,5 +87,7 @@ LIFE_SIGN = registry.OpDefinition(
     is_stateful=True,
     gradient=NO_GRADIENT,
 )
+#: A private attribute of the receive that a deferred partition begins with; stays at the master.
+BEGINS = "_begins"
 for _definition in (SEND, RECEIVE, LOOP_SEND, LOOP_RECEIVE, LIFE_SIGN):
     registry.register(_definition)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from millrace.passes.node import Node, Program
 
 
-def drop_unneeded(program: Program) -> None:
-    """Takes out nodes that neither results nor targets wait for, directly or not."""
+def drop_unneeded(program: Program) -> Program:
+    """The program without nodes that neither results nor targets wait for, directly or not."""
     users: dict[Node, int] = dict.fromkeys(program.nodes, 0)
     for node in program.nodes:
         for source in node.predecessors():
@@ -21,4 +21,4 @@ def drop_unneeded(program: Program) -> None:
             users[source] -= 1
             if not users[source] and source not in kept:
                 pending.append(source)
-    program.nodes = [node for node in program.nodes if node not in gone]
+    return program.with_nodes([node for node in program.nodes if node not in gone])

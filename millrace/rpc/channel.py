@@ -129,10 +129,15 @@ class Channel(abc.ABC):
             self._closed = errors.UnavailableError(
                 None, None, f"{reason} ({self.peer or 'a task that has not said its name'})."
             )
+        # Whoever comes here may be a thread that reads other channels too.
         try:
             self._release()
-        finally:
+        except Exception:
+            logging.error("The channel to %s was not closed well", self.peer, exc_info=True)
+        try:
             self._handler.on_close(self, self._closed)
+        except Exception:
+            logging.error("The loss of %s could not be handled", self.peer, exc_info=True)
 
     @abc.abstractmethod
     def _release(self) -> None:

@@ -5,6 +5,9 @@ the dialing task was given over gRPC: who cannot speak with the gRPC port of a s
 with this one either. Until then it is a guest. One thread serves all guests and waits for none
 of them; a guest that takes too long is sent away, and when there are too many, the one that came
 first goes: an honest one is through in a moment.
+
+Nothing that happens to one connection ends the thread. Should the thread's own wait fail, the
+listener is opened again at the same port.
 """
 
 from __future__ import annotations
@@ -15,17 +18,20 @@ import selectors
 import socket
 import ssl
 import sys
+import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from millrace.platform import limits
+from millrace.platform import limits, logging
+from millrace.platform.patience import Patience
 from millrace.rpc.channel import start_thread
 from millrace.rpc.tls_socket import TlsSocket
 
 TICKET_BYTES = 32
 _RETRY_SECONDS = 0.05
+_BACKLOG = 1024
 #: Names of local sockets that are no files, and go with the socket.
 _HAS_LOCAL_NAMES = sys.platform.startswith("linux")
 
@@ -86,26 +92,47 @@ class SocketListener:
         self._context = context
         self._patience = limits.HANDSHAKE_SECONDS.value
         self._most = int(limits.HALF_OPEN_CONNECTIONS.value)
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._socket = socket.create_server((host, 0), family=family, backlog=1024)
-        self._socket.setblocking(False)
-        self.port: int = self._socket.getsockname()[1]
+        self._host = host
+        #: Chosen when it is opened first.
+        self.port: int = 0
         #: The name, if there is one.
         self.local_name = ""
-        self._local: socket.socket | None = None
         if context is None and _HAS_LOCAL_NAMES:
             self.local_name = f"millrace-{secrets.token_hex(16)}"
-            self._local = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            self._local.bind("\0" + self.local_name)
-            self._local.listen(1024)
-            self._local.setblocking(False)
-        self._closed = False
+        #: How often it was opened: more than once only after a failure of its own.
+        self.times_opened = 0
+        self._closed = threading.Event()
         self._guests: OrderedDict[Any, _Guest] = OrderedDict()
-        self._selector = selectors.DefaultSelector()
-        self._doors = [self._socket] if self._local is None else [self._socket, self._local]
-        for door in self._doors:
-            self._selector.register(door, selectors.EVENT_READ)
+        self._doors: list[socket.socket] = []
+        self._open()
         start_thread(self._serve, "millrace accepts")
+
+    def _open(self) -> None:
+        """Listens.
+
+        Raises:
+          OSError: Another process has the port, or too many files are open.
+        """
+        with contextlib.ExitStack() as undo:
+            family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
+            door = socket.create_server((self._host, self.port), family=family, backlog=_BACKLOG)
+            undo.callback(door.close)
+            doors = [door]
+            if self.local_name:
+                local = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+                undo.callback(local.close)
+                local.bind("\0" + self.local_name)
+                local.listen(_BACKLOG)
+                doors.append(local)
+            selector = selectors.DefaultSelector()
+            undo.callback(selector.close)
+            for door in doors:
+                door.setblocking(False)
+                selector.register(door, selectors.EVENT_READ)
+            undo.pop_all()
+        self._selector, self._doors = selector, doors
+        self.port = doors[0].getsockname()[1]
+        self.times_opened += 1
 
     @property
     def guests(self) -> int:
@@ -113,24 +140,54 @@ class SocketListener:
         return len(self._guests)
 
     def _serve(self) -> None:
-        try:
-            while not self._closed:
-                first = next(iter(self._guests.values()), None)
-                timeout = None if first is None else max(0.0, first.deadline - time.monotonic())
-                for key, _ in self._selector.select(timeout):
-                    if self._closed:
-                        break
-                    if key.fileobj in self._doors:
-                        self._accept(key.fileobj)
-                    elif key.fileobj in self._guests:
-                        self._attend(self._guests[key.fileobj])
-                self._send_away_late()
-        finally:
-            for guest in list(self._guests.values()):
-                self._send_away(guest)
-            self._selector.close()
-            for door in self._doors:
+        while not self._closed.is_set():
+            try:
+                self._attend_all()
+            except Exception:
+                if self._closed.is_set():
+                    break
+                logging.error(
+                    "The data plane's listener at port %d failed: it is opened again.",
+                    self.port,
+                    exc_info=True,
+                )
+                self._release()
+                self._open_again()
+        self._release()
+
+    def _open_again(self) -> None:
+        """Listens at the port that it had; tries until it can, or until it is closed."""
+        patience = Patience("The data plane's listener has waited")
+        while not self._closed.wait(_RETRY_SECONDS):
+            try:
+                self._open()
+                return
+            except OSError as error:
+                reason = f"port {self.port}: {error}"
+                patience.tell(lambda reason=reason: reason)  # type: ignore[misc]
+
+    def _release(self) -> None:
+        """Frees what the thread has."""
+        for guest in list(self._guests.values()):
+            self._send_away(guest)
+        self._selector.close()
+        for door in self._doors:
+            with contextlib.suppress(OSError):
                 door.close()
+
+    def _attend_all(self) -> None:
+        """Serves until it is closed."""
+        while not self._closed.is_set():
+            first = next(iter(self._guests.values()), None)
+            timeout = None if first is None else max(0.0, first.deadline - time.monotonic())
+            for key, _ in self._selector.select(timeout):
+                if self._closed.is_set():
+                    break
+                if key.fileobj in self._doors:
+                    self._accept(key.fileobj)
+                elif key.fileobj in self._guests:
+                    self._attend(self._guests[key.fileobj])
+            self._send_away_late()
 
     def _accept(self, door: Any) -> None:
         try:
@@ -141,11 +198,22 @@ class SocketListener:
             # Too many files are open: who waits longest makes room, else this passes.
             if self._guests:
                 self._send_away(next(iter(self._guests.values())))
-            elif not self._closed:
-                time.sleep(_RETRY_SECONDS)
+            else:
+                self._closed.wait(_RETRY_SECONDS)
             return
+        try:
+            self._receive(connection)
+        except Exception as error:  # Whatever it is, it is this connection's.
+            logging.debug("A connection to port %d ended at once: %r", self.port, error)
+            with contextlib.suppress(OSError):
+                connection.close()
+
+    def _receive(self, connection: Any) -> None:
+        """Takes a new connection as a guest."""
         connection.setblocking(False)
         if self._context is not None:
+            # It takes the socket over, and closes it when that fails; it fails when the other
+            # side has reset the connection meanwhile.
             connection = self._context.wrap_socket(
                 connection, server_side=True, do_handshake_on_connect=False
             )
@@ -153,7 +221,11 @@ class SocketListener:
             self._send_away(next(iter(self._guests.values())))
         guest = _Guest(connection, time.monotonic() + self._patience)
         self._guests[connection] = guest
-        self._selector.register(connection, selectors.EVENT_READ)
+        try:
+            self._selector.register(connection, selectors.EVENT_READ)
+        except Exception:
+            self._send_away(guest)
+            raise
 
     def _attend(self, guest: _Guest) -> None:
         try:
@@ -161,7 +233,7 @@ class SocketListener:
             if event is not None:
                 self._selector.modify(guest.connection, event)
                 return
-        except (OSError, ValueError):
+        except Exception:  # Whatever it is, it is this connection's.
             self._send_away(guest)
             return
         self._forget(guest)
@@ -172,15 +244,18 @@ class SocketListener:
 
     def _let_in(self, guest: _Guest) -> None:
         connection = guest.connection
-        if isinstance(connection, ssl.SSLSocket):
-            connection = TlsSocket(connection)
-        else:
-            connection.setblocking(True)
         accepted = False
-        with contextlib.suppress(Exception):
+        try:
+            if isinstance(connection, ssl.SSLSocket):
+                connection = TlsSocket(connection)
+            else:
+                connection.setblocking(True)
             accepted = self._on_connection(guest.ticket, connection)
+        except Exception as error:
+            logging.debug("A connection to port %d was not taken: %r", self.port, error)
         if not accepted:
-            connection.close()
+            with contextlib.suppress(OSError):
+                connection.close()
 
     def _send_away_late(self) -> None:
         now = time.monotonic()
@@ -202,9 +277,10 @@ class SocketListener:
 
     def close(self) -> None:
         """Stops accepting, and sends the guests away."""
-        self._closed = True
-        with contextlib.suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)  # wakes the thread, which closes it
+        self._closed.set()
+        for door in self._doors:
+            with contextlib.suppress(OSError):
+                door.shutdown(socket.SHUT_RDWR)  # wakes the thread, which closes it
 
 
 def dial(

@@ -92,6 +92,7 @@ _master = _declare(
             string partial_run_handle = 6
             bool store_errors_in_response_body = 7
             int64 request_id = 8
+            bytes step_attempt = 1001
         """,
         "RunStepResponse": """
             repeated NamedTensorProto tensor = 1

@@ -7,6 +7,7 @@ TensorFlow's code.
 
 from __future__ import annotations
 
+import collections
 import concurrent.futures
 import errno
 import re
@@ -66,7 +67,10 @@ def method_name(remote: str) -> str:
 class CachedThreads(concurrent.futures.Executor):
     """Runs every task at once: in an idle thread, or in a new one.
 
-    A step that waits holds its thread; however many wait, one more is never refused.
+    A step that waits holds its thread; however many wait, one more is never refused. When the
+    system gives no more threads, a task waits for one that has ended another: an error here would
+    end the thread of gRPC's that hands calls out, and with it the server. One thread stays for
+    that, however long there is nothing to do.
     """
 
     def __init__(self, name: str, idle_seconds: float = 10.0) -> None:
@@ -74,7 +78,10 @@ class CachedThreads(concurrent.futures.Executor):
         self._idle_seconds = idle_seconds
         self._lock = threading.Lock()
         self._has_task = threading.Condition(self._lock)
-        self._tasks: list[tuple[concurrent.futures.Future[Any], Callable[[], Any]]] = []
+        self._tasks: collections.deque[tuple[concurrent.futures.Future[Any], Callable[[], Any]]] = (
+            collections.deque()
+        )
+        self._live = 0
         self._idle = 0
         self._closed = False
 
@@ -90,26 +97,44 @@ class CachedThreads(concurrent.futures.Executor):
             if self._idle >= len(self._tasks):
                 self._has_task.notify()
                 return future
+            self._live += 1
+        self._start()
+        return future
+
+    def _start(self) -> None:
+        """Starts a thread, which is counted already, if there is one to be had."""
         try:
             threading.Thread(target=self._work, name=self._name, daemon=True).start()
-        except RuntimeError:
-            # No thread can be had. A task that none will take must not be left lying.
+        except RuntimeError as error:
             with self._lock:
-                self._tasks = [task for task in self._tasks if task[0] is not future]
-            if not future.done() and not future.running():
-                raise
-        return future
+                self._live -= 1
+                live, waiting = self._live, len(self._tasks)
+            logging.error(
+                "No thread can be started (%s): %d calls wait for one of the %d that there are.",
+                error,
+                waiting,
+                live,
+            )
 
     def _work(self) -> None:
         while True:
             with self._lock:
-                if not self._tasks and not self._closed:
+                while not self._tasks:
+                    if self._closed:
+                        self._live -= 1
+                        return
                     self._idle += 1
-                    self._has_task.wait(self._idle_seconds)
+                    was_woken = self._has_task.wait(self._idle_seconds)
                     self._idle -= 1
-                if not self._tasks:
-                    return
-                future, call = self._tasks.pop(0)
+                    if not was_woken and not self._tasks and self._live > 1:
+                        self._live -= 1
+                        return
+                future, call = self._tasks.popleft()
+                # Some are left only where threads were lacking.
+                needs_more = len(self._tasks) > self._idle
+                self._live += needs_more
+            if needs_more:
+                self._start()
             try:
                 result = call()
             except BaseException as error:

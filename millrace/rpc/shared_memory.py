@@ -256,6 +256,6 @@ def can_share(offer: Any) -> int | None:
         process = int(offer["process"])
         with open_file(process, int(offer["file"])) as found:
             same = secrets.compare_digest(found[:_TOKEN_BYTES], bytes.fromhex(offer["token"]))
-    except (OSError, ValueError, TypeError, KeyError):
+    except (OSError, ValueError, TypeError, KeyError, OverflowError):
         return None
     return process if same else None

@@ -78,17 +78,16 @@ class SocketChannel(Channel):
             if self._outbox:
                 self._outbox.extend(buffers)
                 return
+            failure: Exception | None = None
             try:
                 left = self._write_some(buffers)
-            except OSError as error:
-                failure: OSError | None = error
-            else:
-                failure = None
                 if left:
                     self._outbox.extend(left)
                     if self._writer is None:
                         self._writer = start_thread(self._drain, f"millrace to {self.peer}")
                     self._has_room.notify()
+            except Exception as error:  # or what is left would never be written
+                failure = error
         if failure is not None:
             self._end(f"The connection broke ({failure})")
             raise self._closed_error()
@@ -133,7 +132,7 @@ class SocketChannel(Channel):
                     sent = self._socket.send(buffer)
                     self.drained += sent
                     buffer = buffer[sent:]
-            except OSError as error:
+            except Exception as error:
                 self._end(f"The connection broke ({error})")
                 return
             with self._lock:

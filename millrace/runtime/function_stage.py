@@ -78,10 +78,7 @@ class _FunctionStage:
         if plan is None:
             assert self._make_plan is not None
             body = body_of(self.node, function)
-            program = Program(
-                list(body.nodes), list(body.arguments), list(body.results), list(body.targets)
-            )
-            plan = self._plans[function.name] = self._make_plan(program)
+            plan = self._plans[function.name] = self._make_plan(body)
         return step.run_plan(plan, args)  # type: ignore[no-any-return]
 
 

@@ -20,33 +20,20 @@ from millrace.core.convert import is_filled
 from millrace.core.dead import DEAD
 from millrace.core.places import taker
 from millrace.ops.control_flow.tensor_array_value import TensorArrayValue
-from millrace.ops.random.random import SHARES_PROGRAMS
 from millrace.passes import schedule
-from millrace.passes.constants import bind_waiting_constants, detach_constants
-from millrace.passes.frames import REGION, WAITING_REGION, collapse
+from millrace.passes.frames import REGION, WAITING_REGION
 from millrace.passes.function_body import (
-    FIRST_ARGUMENT,
-    LOOPS,
-    body_of,
-    forward,
-    forward_type,
     functions_of,
-    length_inputs,
-    loop_functions,
 )
-from millrace.passes.join_accumulators import JoinedNode, absorb_handles, join_accumulators
+from millrace.passes.join_accumulators import JoinedNode, absorbed_handles
 from millrace.passes.node import (
     Edge,
     Node,
     Program,
-    is_array_handle,
     is_chosen_reference,
     is_variable_edge,
-    names_variable,
-    variable_of,
 )
-from millrace.passes.pad_unique import pad_unique
-from millrace.passes.rendezvous import RECEIVES, SENDS
+from millrace.passes.rendezvous import SENDS, may_die
 from millrace.passes.transfer import RECEIVE, SEND
 from millrace.runtime import (
     assign_stage,
@@ -89,119 +76,6 @@ from millrace.runtime.row_stage import (
     UpdateStage,
 )
 from millrace.runtime.transfer_stage import ReceiveStage, SendStage, can_send
-
-_NOT_IN_XLA = frozenset(("string", "variant", "resource"))
-
-
-def can_compile(node: Node, folded: dict[Edge, bool]) -> bool:
-    """Whether a node may be part of an XLA program.
-
-    A host kernel may when its inputs are known while the program is traced.
-
-    Args:
-      node: The node.
-      folded: What is known already of `schedule.is_folded`; grows.
-    """
-    if not node.definition.is_pure and not (
-        node.definition.is_foldable
-        and node.inputs
-        and all(schedule.is_folded(edge, folded) for edge in node.inputs)
-    ):
-        return False
-    for edge in node.inputs:
-        if is_array_handle(edge):
-            if edge.node.attrs["dynamic_size"]:
-                # It grows as it is written: positions must be there to be looked at.
-                return False
-            continue
-        if is_chosen_reference(edge):
-            return False
-        base = edge.dtype.base_dtype.name
-        if base == "resource" and (variable := variable_of(edge)) is not None:
-            base = variable.attrs["dtype"].name
-        if base in _NOT_IN_XLA and not (node.type == "Assert" and _is_short_constant(edge)):
-            return False
-    for i, dtype in enumerate(node.output_types):
-        if node.type in LOOPS and names_variable(node.inputs[i]):
-            continue  # a handle goes through a loop unchanged
-        name = dtype.base_dtype.name
-        if name in _NOT_IN_XLA and not (
-            name == "resource"
-            and (variable_of(Edge(node, i)) is not None or is_array_handle(Edge(node, i)))
-        ):
-            return False
-    return not functions_of(node) or _body_can_compile(node, folded)
-
-
-def _is_short_constant(edge: Edge) -> bool:
-    """Whether the edge is, say, the text of an assertion: known, and only needed if it fails."""
-    node = edge.node
-    return node.type == "Const" and node.attrs["value"].nbytes <= MAX_EMBEDDED_BYTES
-
-
-def _body_can_compile(node: Node, folded: dict[Edge, bool]) -> bool:
-    """Whether a conditional or loop can be part of an XLA program.
-
-    Its bodies must be pure and leave variables alone; a loop must keep its variables' shapes,
-    and for its gradient the number of iterations must be known while tracing.
-    """
-    if forward_type(node) in LOOPS:
-        if forward(node)[1].get("_shapes_vary", False):
-            return False
-        if node.type == "VectorJacobianProduct" and length_inputs(node) is None:
-            return False
-    for function in functions_of(node):
-        body = body_of(node, function)
-        known = _folded_arguments(node, function, body, folded)
-        for inner in body.nodes:
-            if (
-                not can_compile(inner, known)
-                or schedule.writes_state(inner)
-                or inner.type == "Assert"
-                or any(
-                    not schedule.is_folded(inner.inputs[i], known)
-                    for i in schedule.static_positions(inner)
-                )
-            ):
-                return False
-    return True
-
-
-def _folded_arguments(
-    node: Node, function: Any, body: Program, folded: dict[Edge, bool]
-) -> dict[Edge, bool]:
-    """Which arguments of a body are known while tracing: those that the caller knows.
-
-    In a loop that holds only for what every iteration hands on unchanged.
-    """
-    first = FIRST_ARGUMENT[forward_type(node)]
-    loops = forward_type(node) in LOOPS
-    unchanged = [True] * len(body.arguments)
-    if loops:
-        outputs = loop_functions(node)[1].outputs
-        inputs = loop_functions(node)[1].inputs
-        unchanged = [o is i for o, i in zip(outputs, inputs, strict=True)]
-    return {
-        edge: unchanged[i] and schedule.is_folded(node.inputs[first + i], folded)
-        for i, edge in enumerate(body.arguments)
-    }
-
-
-def _initial_draws(program: Program) -> set[Node]:
-    """Random nodes of a program that only initializes variables.
-
-    It runs once. A copy of the generator for every weight would take seconds to compile, so
-    these nodes run by themselves, with compiled programs that they share.
-    """
-    draws = {
-        node
-        for node in program.nodes
-        if node.type in SHARES_PROGRAMS and all(e.node.type == "Const" for e in node.inputs)
-    }
-    if len(draws) < 2 or program.arguments:
-        return set()
-    use = VariableUse(program.nodes, frozenset())
-    return draws if use.written and not use.read else set()
 
 
 def _uses(program: Program) -> Counter[Edge]:
@@ -294,30 +168,20 @@ class Plan:
       is_chain: Whether nothing could be done while a stage waits.
     """
 
-    def __init__(self, program: Program, *, late_arguments: bool = False) -> None:
+    def __init__(self, program: Program, make_plan: Callable[[Program], Plan]) -> None:
+        """Makes the plan of a program whose nodes are grouped.
+
+        Args:
+          program: What the passes of a task have made.
+          make_plan: Makes the plans of functions that it calls.
+        """
+        assert program.stages is not None
+        grouped = program.stages
+        late_arguments = program.setting.feeds_one_by_one
         #: Whether what it receives may be dead without anything in it telling so.
-        self.may_die = any(node.definition in RECEIVES for node in program.nodes)
-        collapse(program)
-        if self.may_die:
-            bind_waiting_constants(program)
-        detach_constants(program)
-        pad_unique(program)
-        program.nodes = schedule.topological_order(program.nodes)
-        absorbed: set[Node] = set()
-        if not self.may_die and not late_arguments:
-            join_accumulators(program)
-            absorbed = absorb_handles(program)
-            program.nodes = schedule.topological_order(program.nodes)
-        folded: dict[Edge, bool] = {}
-        drawn_first = _initial_draws(program)
-        used = {edge for node in program.nodes for edge in node.inputs} | set(program.results)
-        in_rows = {node for node in program.nodes if row_stage.applies(node, used)}
-        alone = drawn_first | in_rows
-        grouped = schedule.stages(
-            program,
-            lambda node: node not in alone and can_compile(node, folded),
-            late_arguments=late_arguments,
-        )
+        self.may_die = may_die(program)
+        absorbed = absorbed_handles(program)
+        in_rows = row_stage.nodes_in_rows(program)
         self.stages: list[Any] = []
         self._slots: dict[Edge, int] = {}
         self.constants: list[tuple[int, Any]] = []
@@ -354,7 +218,7 @@ class Plan:
             elif first in in_rows:
                 self.stages.append(row_stage.row_stage(first, outside, f"stage_{i}"))
             elif functions_of(first):
-                self.stages.append(function_stage(first, Plan))
+                self.stages.append(function_stage(first, make_plan))
             elif first.definition is RECEIVE:
                 self.stages.append(ReceiveStage(first))
             elif first.definition is SEND and can_send(first):

@@ -81,6 +81,12 @@ def applies(node: Node, wanted: set[Edge]) -> bool:
     )
 
 
+def nodes_in_rows(program: Program) -> set[Node]:
+    """The nodes of a program that `applies` is true of."""
+    used = {edge for node in program.nodes for edge in node.inputs} | set(program.results)
+    return {node for node in program.nodes if applies(node, used)}
+
+
 def row_stage(
     node: Node, wanted: set[Edge], name: str
 ) -> TakeStage | UpdateStage | StitchStage | PlainStage:

@@ -99,6 +99,7 @@ class Step:
         "exchange",
         "last_output",
         "listener",
+        "record",
         "resources",
         "session",
         "why",
@@ -126,6 +127,8 @@ class Step:
         self.why: Callable[[], str] = str
         #: Sends to and receives from the other tasks of a step; None when there are none.
         self.exchange: Any = None
+        #: Decides what an attempt of a numbered step changes (`server.drivers.effects`); or None.
+        self.record: Any = None
         #: Reads what other tasks send, for a thread that waits for it; None when others do.
         self.listener: Any = None
 

@@ -145,7 +145,7 @@ def fill_partition_graphs(run_metadata: Any, nodes: list[Node], arguments: list[
         for i, edge in enumerate(arguments)
     }
     graphs: dict[str, graph_pb2.GraphDef] = {}
-    written: set[Node] = set()
+    written: set[Node] = {node for node in nodes if node.type == "Const"}
     for node in nodes:
         graph = graphs.get(node.device)
         if graph is None:
@@ -154,4 +154,9 @@ def fill_partition_graphs(run_metadata: Any, nodes: list[Node], arguments: list[
             if edge.node in fed and edge.node not in written:
                 written.add(edge.node)
                 add_node(graph, edge.node, fed, node.device)
+            elif edge.node.type == "Const" and edge.node not in written:
+                written.add(edge.node)
+                constant = edge.node.copy()
+                constant.controls = []  # What it waited for, those that use it wait for.
+                add_node(graph, constant, fed, node.device)
         add_node(graph, node, fed, node.device)

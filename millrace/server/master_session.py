@@ -18,15 +18,14 @@ from tensorboard.compat.proto import step_stats_pb2
 
 from millrace.core import errors
 from millrace.core.cluster_spec import ClusterSpec
-from millrace.core.device_spec import DeviceSpec
+from millrace.core.device_spec import DeviceSpec, task_of
 from millrace.graph.graph import Graph
 from millrace.graph.operation import Operation
 from millrace.graph.tensor import Tensor
-from millrace.passes.few_unique import few_unique
-from millrace.passes.frames import has_control_flow
-from millrace.passes.pad_unique import pad_unique
-from millrace.passes.partition import Part, partition
-from millrace.passes.place import Placer
+from millrace.passes import pipeline
+from millrace.passes.inline import inline_calls
+from millrace.passes.node import Setting
+from millrace.passes.partitions import Partition, split
 from millrace.passes.program_def import to_graph_def
 from millrace.passes.prune import prune
 from millrace.platform import logging
@@ -39,6 +38,7 @@ from millrace.runtime import executor
 from millrace.runtime.plan import host_value
 from millrace.runtime.step import Step
 from millrace.runtime.step_stats import fill_metadata, fill_partition_graphs
+from millrace.server.drivers import current_attempt
 from millrace.server.drivers.distributed_step import (
     DistributedPartialRun,
     Gathering,
@@ -46,11 +46,11 @@ from millrace.server.drivers.distributed_step import (
     check_can_be_computed,
 )
 from millrace.server.drivers.late import within
-from millrace.server.drivers.remote_part import LateParts, RemotePart
+from millrace.server.drivers.remote_part import LateParts, RemotePart, StepRun
 from millrace.server.drivers.standing_step import StandingStep, can_stand
 from millrace.server.drivers.step_errors import cause_of
 from millrace.server.meeting import Meeting, choose_tasks
-from millrace.server.tasks import task_of, tasks_named
+from millrace.server.tasks import tasks_named
 from millrace.server.worker_sessions import WorkerSession
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class MasterSession:
         #: whose graph names one of them waits for it.
         self._absent: dict[str, str] = {}
         self._devices: list[Any] = []
-        self._placer: Placer
+        self._setting: Setting
         self._state: WorkerSession
 
     # -- Opening ---------------------------------------------------------------------------
@@ -116,7 +116,7 @@ class MasterSession:
         needed = tasks_named(op.device for op in self.graph.get_operations())
         self._devices = self._meeting.meet(self._addresses, self._master.devices(), needed)
         self._absent = dict(self._meeting.absent)
-        self._make_placer()
+        self._make_setting()
         try:
             present = [task for task in self._addresses if task not in self._absent]
             self._open_on(present)
@@ -132,12 +132,13 @@ class MasterSession:
             raise
         self._is_open = True
 
-    def _make_placer(self) -> None:
+    def _make_setting(self) -> None:
         config = self._config
-        self._placer = Placer(
-            [device.name for device in self._devices],
+        self._setting = Setting(
+            devices=tuple(device.name for device in self._devices),
             allow_soft_placement=config.allow_soft_placement,
-            log=config.log_device_placement,
+            log_placement=print if config.log_device_placement else None,
+            home=self._home,
         )
 
     def _meet_absent(self, devices: Iterable[str]) -> None:
@@ -155,7 +156,7 @@ class MasterSession:
             found = self._meeting.meet(wanted, home, wanted)
             self._open_on(list(wanted))
             self._devices += found[len(home) :]
-            self._make_placer()
+            self._make_setting()
             for task in wanted:
                 del self._absent[task]
 
@@ -209,14 +210,11 @@ class MasterSession:
     ) -> PreparedStep:
         if self._closed:
             raise self._closed_error()
-        program = prune(fetches, targets, feeds)
+        program = inline_calls(prune(fetches, targets, feeds))
         if self._absent:
             self._meet_absent(node.device for node in program.nodes)
-        self._placer.place(program.nodes)
-        if not has_control_flow(program):
-            few_unique(program)
-            pad_unique(program, lambda node: task_of(node.device))
-        parts = partition(program, task_of, self._home, ends_at_home=partial)
+        setting = self._setting._replace(feeds_one_by_one=partial)
+        parts = split(pipeline.for_cluster(program.with_setting(setting)))
         local = parts.pop(self._home)
         remote: list[RemotePart] = []
         try:
@@ -235,7 +233,7 @@ class MasterSession:
         """A finalizer: must not wait, nor take a lock."""
         self._master.later(lambda: self._deregister(local, remote))
 
-    def _register(self, part: Part) -> RemotePart:
+    def _register(self, part: Partition) -> RemotePart:
         address = self._addresses[part.task]
         request = messages.RegisterGraphRequest(
             session_handle=self.handle,
@@ -273,6 +271,7 @@ class MasterSession:
         """Runs one step; this task's part in the calling thread."""
         timeout = self._config.operation_timeout_in_ms
         trace = False
+        attempt = current_attempt.take()
         if options is not None:
             timeout = options.timeout_in_ms or timeout
             trace = options.trace_level > _NO_TRACE and run_metadata is not None
@@ -289,6 +288,8 @@ class MasterSession:
             timeout=timeout / 1000 if timeout > 0 else None,
         )
         local, plan = prepared.local, prepared.graph.plan
+        if attempt is not None and prepared.graph.changes_state:
+            step.record = self._worker.record.begin(attempt)
         self._begin(prepared, number, step)
         on_abandoned(lambda: self._cancel(number, "The client of the step is gone."))
         try:
@@ -300,7 +301,8 @@ class MasterSession:
                     raise cause_of(error, step) from None
                 answers: dict[str, Message] = {}
             else:
-                results, answers = self._run_everywhere(prepared, number, step, feeds, values)
+                run = StepRun(number, values, trace, attempt)
+                results, answers = self._run_everywhere(prepared, run, step, feeds)
         finally:
             self._end(number)
         found: list[Any] = [None] * prepared.fetches
@@ -323,12 +325,12 @@ class MasterSession:
     def _run_everywhere(
         self,
         prepared: PreparedStep,
-        number: int,
+        run: StepRun,
         step: Step,
         feeds: Sequence[Any],
-        values: Sequence[Any],
     ) -> tuple[list[Any], dict[str, Message]]:
-        gathering = self._start_remote(prepared, number, step, values)
+        number = run.number
+        gathering = self._start_remote(prepared, run, step)
         try:
             results: list[Any] = []
             try:
@@ -356,10 +358,9 @@ class MasterSession:
             step.exchange.late = gathering.late = None
         return results, gathering.answers
 
-    def _start_remote(
-        self, prepared: PreparedStep, number: int, step: Step, values: Sequence[Any]
-    ) -> Gathering:
+    def _start_remote(self, prepared: PreparedStep, run: StepRun, step: Step) -> Gathering:
         """Asks the other tasks to run their parts."""
+        number = run.number
         gathering = self._master.gather(number, prepared.tasks.copy(), self.graph)
         gathering.last = prepared.last
         step.why = gathering.why
@@ -369,7 +370,6 @@ class MasterSession:
             self._worker.mailbox.end(number, error)
 
         gathering.on_error = on_error
-        trace = step.events is not None
 
         def fail(part: RemotePart, error: errors.OpError) -> None:
             gathering.answer(part.address, None, _naming(error, part.part.task))
@@ -379,7 +379,7 @@ class MasterSession:
                 prepared.firsts,
                 prepared.reads,
                 prepared.late.copy(),
-                (number, values, trace),
+                run,
                 self._worker.post,
                 fail,
             )
@@ -388,7 +388,7 @@ class MasterSession:
                 channel = self._master.peers.channel(remote.address)
                 gathering.channels.append(channel)
                 if remote.part.first_key is None:
-                    channel.send(remote.run_message(number, values, trace))
+                    channel.send(remote.run_message(run))
             except errors.OpError as error:
                 fail(remote, error)
         return gathering
@@ -448,7 +448,7 @@ class MasterSession:
         step = Step(self._state.state, executor.run_values)
         self._begin(prepared, number, step)
         self._partial_runs.add(number)
-        gathering = self._start_remote(prepared, number, step, [])
+        gathering = self._start_remote(prepared, StepRun(number, [], trace=False), step)
         execution = executor.Execution(prepared.graph.plan, step)
         return DistributedPartialRun(
             prepared, number, gathering, execution, (feeds, fetches, targets)

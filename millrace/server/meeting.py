@@ -17,12 +17,13 @@ from typing import Any
 
 from millrace.core import errors
 from millrace.core.cluster_spec import ClusterSpec
+from millrace.core.device_spec import task_of
 from millrace.platform import logging
 from millrace.platform.patience import Patience
 from millrace.rpc import messages
 from millrace.rpc.channel import start_thread
 from millrace.server.peers import Peers
-from millrace.server.tasks import filtered_tasks, task_of
+from millrace.server.tasks import filtered_tasks
 
 #: How long one question to a task lasts.
 _ASK_SECONDS = 0.5

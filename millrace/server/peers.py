@@ -288,7 +288,11 @@ class Peers:
         them = used.identity
         channel = SocketChannel(connection, self, them.task, them.incarnation, used.process)
         self._add(them.address, channel)
-        channel.start()
+        try:
+            channel.start()
+        except RuntimeError as error:  # Nobody would read it.
+            channel.close(f"No thread can be started ({error})")
+            return False
         return True
 
     def _offer(self) -> dict[str, Any]:

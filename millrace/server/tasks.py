@@ -8,11 +8,6 @@ from millrace.core.cluster_spec import ClusterSpec
 from millrace.core.device_spec import DeviceSpec
 
 
-def task_of(device: str) -> str:
-    """The task's part of a full device name."""
-    return device.partition("/device:")[0]
-
-
 def filtered_tasks(cluster: ClusterSpec, filters: Sequence[str]) -> dict[str, str]:
     """Task name to address of all tasks, or of those that one of the filters names."""
     specs = [DeviceSpec.from_string(text) for text in filters]

@@ -30,6 +30,7 @@ from millrace.runtime.mailbox import Mailbox
 from millrace.runtime.resources import ResourceStore, VariableSlot
 from millrace.runtime.step import Step
 from millrace.server.drivers.boards import Boards
+from millrace.server.drivers.effects import TaskRecord
 from millrace.server.drivers.exchange import Exchange
 from millrace.server.drivers.relay import Relay
 from millrace.server.drivers.remote_part import Post, RunRequest
@@ -107,6 +108,9 @@ class Worker:
         self.sessions = WorkerSessions(
             task, self.resources, self._lock, self.allotments, self._relay, self._cancel_steps_of
         )
+        #: What numbered steps have changed here: one that is repeated changes it once.
+        self.record = TaskRecord(task)
+        self.sessions.watch_effects = self.record.watch
         self.sent = SentSteps(task, post)
         #: Set by the server.
         self.fetch_tensor: Fetch
@@ -209,6 +213,8 @@ class Worker:
             runs_at_once = graph.session.runs_at_once and master != ""
             quick = runs_at_once and graph.has_run and graph.plan.is_quick
             step = Step(graph.session.state, executor.run_values, trace=request.trace)
+            if request.attempt is not None and graph.changes_state:
+                step.record = self.record.begin(request.attempt)
             first = request.first
             if first is not None:
                 self._heard_of[master] = time.monotonic()
@@ -220,6 +226,7 @@ class Worker:
             running = self.begin(graph, number, step, master)
             step.exchange.given = first
         except errors.OpError as error:
+            self.mailbox.end(number, error)  # Nobody takes what other tasks send for it.
             on_done(None, [], error)
             return
         execution = chain.execution(graph.plan, step)

@@ -23,6 +23,7 @@ from millrace.platform.file_access import FileAccess
 from millrace.runtime import executor
 from millrace.runtime.allotments import Allotments
 from millrace.runtime.plan import Plan
+from millrace.runtime.planning import plan_of
 from millrace.runtime.resources import ResourceStore
 from millrace.runtime.step import SessionState
 from millrace.runtime.transfer_stage import ReceiveStage, SendStage
@@ -87,8 +88,12 @@ class RegisteredGraph:
         self.nodes = list(program.nodes)
         asked = [n for n in program.nodes if n.definition is SEND and n.attrs["on_request"]]
         self.reads = {node.attrs["key"]: SendStage(node) for node in asked}
-        program.nodes = [node for node in program.nodes if node not in asked]
-        program.targets = [node for node in program.targets if node not in asked]
+        run = Program(
+            [node for node in program.nodes if node not in asked],
+            program.arguments,
+            program.results,
+            [node for node in program.targets if node not in asked],
+        )
         self.arguments = list(program.arguments)
         tasks: set[str] = set()
         self.received: dict[int, list[str]] = {}
@@ -102,12 +107,14 @@ class RegisteredGraph:
                 self.received[attrs["key"]] = [name.decode() for name in names]
         #: Whether a master of TensorFlow has made it: what it sends is fetched by who needs it.
         self.has_rendezvous = any(
-            node.definition in SENDS or node.definition in RECEIVES for node in program.nodes
+            node.definition in SENDS or node.definition in RECEIVES for node in run.nodes
         )
         self.peers = {session.addresses[task] for task in tasks}
-        self.plan = Plan(program, late_arguments=late)
+        self.plan = plan_of(run, feeds_one_by_one=late)
         #: The key of the one thing that it waits for, if there is just one.
         self.only_receives = _only_receives(self.plan)
+        #: Whether anything in it changes state that outlives its step.
+        self.changes_state = False
         #: Whether it ran before: the first run compiles, which takes long.
         self.has_run = False
         #: Whether it took little time when it ran last, with all that it needs.
@@ -153,6 +160,9 @@ class WorkerSessions:
         self.before_first_graph: Callable[[], None] | None = None
         #: Told the address of each master that begins a session here.
         self.on_session: Callable[[str], None] = lambda master: None
+        #: Lets all that changes state in a plan go through the task's record of applied steps, and
+        #: says whether anything does.
+        self.watch_effects: Callable[[Plan], bool] = lambda plan: False
         self._task = task
         self._resources = resources
         self._lock = lock
@@ -265,6 +275,7 @@ class WorkerSessions:
         # Not 1, 2, 3: a master that knew this task before it was restarted must not run a graph
         # of somebody else's by its old number.
         graph = RegisteredGraph(secrets.randbits(62), session, program, late)
+        graph.changes_state = self.watch_effects(graph.plan)
         with self._lock:
             self.check_serves()
             if self.by_handle.get(session.handle) is not session:

@@ -41,6 +41,36 @@ def test_a_recurrent_net_on_a_worker_learns_weights_on_a_ps(cluster, lengths):
     np.testing.assert_allclose(spread, local, rtol=1e-5)
 
 
+def long_recurrence(place, steps):
+    """A net over many time steps whose inputs are made of weights: both have gradients."""
+    x = np.random.RandomState(1).rand(2, steps, 3).astype(np.float32)
+    init = tf.constant_initializer(0.2)
+    with tf.device(place), tf.variable_scope("long", initializer=init):
+        scaled = x * tf.get_variable("scale", [3])
+        cell = tf.nn.rnn_cell.BasicRNNCell(4)
+        outputs, _ = tf.nn.dynamic_rnn(cell, scaled, dtype=tf.float32)
+        folded = tf.scan(lambda h, v: 0.5 * h + v, tf.transpose(scaled, [1, 0, 2]))
+        loss = tf.reduce_mean(outputs) + tf.reduce_mean(folded)
+        return [loss, tf.train.GradientDescentOptimizer(0.1).minimize(loss)]
+
+
+def test_a_loop_of_many_time_steps_begins_on_a_cluster(cluster):
+    """The compiler's time doubled with each time step: with 60 it would not have ended."""
+
+    def place(op):
+        return PS if op.type == "VariableV2" else WORKER
+
+    def losses(target, device):
+        with tf.Graph().as_default():
+            fetches = long_recurrence(device, 60)
+            with tf.Session(target) as sess:
+                sess.run(tf.global_variables_initializer())
+                return [sess.run(fetches)[0] for _ in range(3)]
+
+    spread = losses(cluster.target("worker"), place)
+    np.testing.assert_allclose(spread, losses("", None), rtol=1e-5)
+
+
 def counting(body):
     """A loop of five rounds over a variable of the worker, which `body` is given."""
     with tf.device(WORKER), tf.variable_scope("c", use_resource=True):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import millrace as tf
-from millrace.runtime import plan
+from millrace.passes.pad_unique import pad_unique
 
 ROWS, WIDTH = 40, 4
 
@@ -76,7 +76,7 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[[], Any], bool, Callable[...
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_table_on_two_servers_trains_as_without_padding(
-    case: str, make_cluster: Any, monkeypatch: pytest.MonkeyPatch
+    case: str, make_cluster: Any, without_pass: Any
 ) -> None:
     cluster = make_cluster({"ps": 2, "worker": 1})
     model, optimizer, resource, train = CASES[case]
@@ -92,7 +92,7 @@ def test_a_table_on_two_servers_trains_as_without_padding(
                 return [*losses, *sess.run(tf.global_variables())]
 
     routed = trained(cluster.target("worker"), setter(cluster))
-    monkeypatch.setattr(plan, "pad_unique", lambda program: None)
+    without_pass(pad_unique)
     exact = trained("", None)
     for found, wanted in zip(routed, exact, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=2e-6, atol=1e-6)
@@ -175,7 +175,7 @@ def test_who_fetches_the_parts_sees_no_padding(make_cluster: Any) -> None:
 
 @pytest.mark.parametrize("dtype", [tf.int32, tf.int64])
 def test_synchronous_training_of_a_table_is_that_of_one_worker_without_compiling_again(
-    dtype: Any, make_cluster: Any, compiled: list[str], monkeypatch: pytest.MonkeyPatch
+    dtype: Any, make_cluster: Any, compiled: list[str], without_pass: Any
 ) -> None:
     cluster = make_cluster({"ps": 2, "worker": 1})
     steps = 12
@@ -193,7 +193,7 @@ def test_synchronous_training_of_a_table_is_that_of_one_worker_without_compiling
                     before = len(compiled)
                 found.append(sess.run([loss, step], {ids: ids_of(i)})[0])
             assert len(compiled) - before <= 10
-    monkeypatch.setattr(plan, "pad_unique", lambda program: None)
+    without_pass(pad_unique)
     with tf.Graph().as_default(), tf.Session() as sess:
         ids = tf.placeholder(dtype, [None, 5])
         loss = plain(ids, False)

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import millrace as tf
-from millrace.server import master_session
+from millrace.passes import pipeline
+from millrace.passes.few_unique import few_unique
+from millrace.passes.node import Program
 from tests.cluster.test_partitioned_tables import minimize_clipped, setter, table
 
 ROWS, BATCH = 400, 20
@@ -74,7 +76,7 @@ class Model:
 
 @pytest.mark.parametrize("case", CASES)
 def test_training_is_as_with_the_distinct_ids_alone(
-    case: str, make_cluster: Any, monkeypatch: pytest.MonkeyPatch
+    case: str, make_cluster: Any, monkeypatch: pytest.MonkeyPatch, without_pass: Any
 ) -> None:
     cluster = make_cluster({"ps": 2, "worker": 1})
     seen = []
@@ -87,16 +89,14 @@ def test_training_is_as_with_the_distinct_ids_alone(
                 losses = [sess.run([model.loss, model.step], model.feed(i))[0] for i in range(2)]
                 return [*losses, *sess.run(tf.global_variables())]
 
-    few = master_session.few_unique
-
-    def noted(program: Any) -> None:
-        few(program)
+    def noted(program: Program) -> Program:
         seen.extend(node for node in program.nodes if node.type == "_FewUnique")
+        return program
 
-    monkeypatch.setattr(master_session, "few_unique", noted)
+    monkeypatch.setattr(pipeline, "CLUSTER", (*pipeline.CLUSTER, noted))
     found = trained()
     assert bool(seen) == (case not in ("weighted", "max_norm"))
-    monkeypatch.setattr(master_session, "few_unique", lambda program: None)
+    without_pass(few_unique)
     for value, exact in zip(found, trained(), strict=True):
         np.testing.assert_allclose(value, exact, rtol=2e-6, atol=1e-6)
 

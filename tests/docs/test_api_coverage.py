@@ -30,4 +30,4 @@ def test_a_name_that_is_not_there_is_found_missing(tool: dict[str, Any]) -> None
 def test_names_belong_to_modules(tool: dict[str, Any]) -> None:
     assert tool["module_of"]("tf.Session") == "tf"
     assert tool["module_of"]("tf.GraphKeys.SAVERS") == "tf"
-    assert tool["module_of"]("tf.contrib.framework.get_name_scope") == "tf.contrib"
+    assert tool["module_of"]("tf.contrib.framework.get_name_scope") == "tf.contrib.framework"

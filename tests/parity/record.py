@@ -18,6 +18,8 @@ from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
+# `tf.layers` and `tf.keras` are those of Keras 2; Keras 3 has no graphs.
+os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
 # The figures are to come from TensorFlow's plain kernels, summed in one order.
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 sys.path.insert(0, str(Path(__file__).resolve().parent))

@@ -5,6 +5,7 @@ import signal
 import pytest
 
 import millrace as tf
+from millrace.platform.ports import HeldPorts
 
 PS = "/job:ps/replica:0/task:0"
 
@@ -48,6 +49,23 @@ def test_what_was_sent_to_a_stopped_ps_is_not_applied_when_it_goes_on(start, go)
     worker.hears("^value 0")  # The worker was told that it failed: so it did.
     go.touch()
     worker.hears("^step 1")
+
+
+def test_steps_that_are_repeated_because_a_ps_was_stopped_are_applied_once(make_process):
+    with HeldPorts(3) as held:
+        spec = {"ps": held.addresses[:2], "worker": held.addresses[2:]}
+        options = {"heartbeat": 0.5}
+        make_process("ps", 0, spec, "serve", **options)
+        stopped = make_process("ps", 1, spec, "serve", **options)
+        worker = make_process("worker", 0, spec, "count", "300", **options)
+        for _ in range(3):
+            worker.hears("^step .*")
+            stopped.send_signal(signal.SIGSTOP)
+            worker.hears("The current session will be closed")
+            stopped.send_signal(signal.SIGCONT)
+            worker.hears("^step .*")
+        values = worker.hears("^values").split()[1:]
+    assert set(values[:-1]) == {f"{values[-1]}.0"}
 
 
 def test_a_stopped_worker_is_given_up_and_what_it_sends_late_is_refused(start, protocol, go, until):

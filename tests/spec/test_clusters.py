@@ -1,37 +1,8 @@
-"""The code fragments of the seeds about clusters, servers and devices, run as they stand.
-
-Addresses are free ports of this machine; everything else is the seeds'.
-"""
-
-import contextlib
+"""The code fragments of the seeds about clusters, servers and devices, run as they stand."""
 
 import numpy as np
-import pytest
 
 import millrace as tf
-from millrace.platform.ports import HeldPorts
-
-
-@pytest.fixture(autouse=True)
-def graph():
-    with tf.Graph().as_default():
-        yield
-
-
-@pytest.fixture
-def servers():
-    """Servers that are stopped after the test."""
-    made = []
-    yield made
-    for server in made:
-        server.stop()
-
-
-@pytest.fixture
-def addresses():
-    """Gives addresses of this machine that nobody else is given while the test runs."""
-    with contextlib.ExitStack() as held:
-        yield lambda count: held.enter_context(HeldPorts(count)).addresses
 
 
 def test_hello_distributed_tensorflow(servers):

@@ -1,6 +1,14 @@
 """`tf.contrib.framework`. Re-exports only."""
 
-from millrace import nest
+from millrace import (
+    CriticalSection,
+    TensorSpec,
+    argsort,
+    convert_to_tensor_or_sparse_tensor,
+    nest,
+    py_func,
+    sort,
+)
 from millrace.contrib.framework.arg_scope import (
     add_arg_scope,
     arg_scope,
@@ -9,6 +17,29 @@ from millrace.contrib.framework.arg_scope import (
     current_arg_scope,
     has_arg_scope,
 )
+from millrace.contrib.framework.checkpoints import (
+    assign_from_checkpoint,
+    assign_from_checkpoint_fn,
+)
+from millrace.contrib.framework.checks import (
+    assert_same_float_dtype,
+    assert_scalar,
+    assert_scalar_int,
+    is_tensor,
+    reduce_sum_n,
+    remove_squeezable_dimensions,
+    smart_case,
+    smart_cond,
+    smart_constant_value,
+    with_same_shape,
+    with_shape,
+)
+from millrace.contrib.framework.deprecation import (
+    deprecated,
+    deprecated_arg_values,
+    deprecated_args,
+)
+from millrace.contrib.framework.device_chooser import VariableDeviceChooser
 from millrace.contrib.framework.variables import (
     add_model_variable,
     assert_or_get_global_step,
@@ -41,17 +72,30 @@ from millrace.training.global_step import (
 )
 
 __all__ = [
+    "CriticalSection",
+    "TensorSpec",
+    "VariableDeviceChooser",
     "add_arg_scope",
     "add_model_variable",
     "arg_scope",
     "arg_scope_func_key",
     "arg_scoped_arguments",
+    "argsort",
     "assert_global_step",
     "assert_or_get_global_step",
+    "assert_same_float_dtype",
+    "assert_scalar",
+    "assert_scalar_int",
+    "assign_from_checkpoint",
+    "assign_from_checkpoint_fn",
     "assign_from_values",
     "assign_from_values_fn",
+    "convert_to_tensor_or_sparse_tensor",
     "create_global_step",
     "current_arg_scope",
+    "deprecated",
+    "deprecated_arg_values",
+    "deprecated_args",
     "filter_variables",
     "get_global_step",
     "get_local_variables",
@@ -67,6 +111,7 @@ __all__ = [
     "global_variable",
     "has_arg_scope",
     "init_from_checkpoint",
+    "is_tensor",
     "list_variables",
     "load_checkpoint",
     "load_variable",
@@ -74,7 +119,16 @@ __all__ = [
     "model_variable",
     "nest",
     "prepend_name_scope",
+    "py_func",
+    "reduce_sum_n",
+    "remove_squeezable_dimensions",
+    "smart_case",
+    "smart_cond",
+    "smart_constant_value",
+    "sort",
     "strip_name_scope",
     "variable",
+    "with_same_shape",
+    "with_shape",
     "zero_initializer",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -14,7 +15,7 @@ from millrace.graph.operation import Operation
 from millrace.ops.array import constant
 from millrace.ops.control_flow import control_flow
 from millrace.ops.state.variable import Variable
-from millrace.ops.state.variable_scope import VariableScope, get_variable
+from millrace.ops.state.variable_scope import VariableScope, get_variable, get_variable_scope
 from millrace.training.global_step import assert_global_step, get_global_step
 
 
@@ -35,7 +36,10 @@ def variable(
 ) -> Any:
     """`tf.get_variable`, with a device and under `arg_scope`."""
     chosen = list(collections) if collections is not None else [GraphKeys.GLOBAL_VARIABLES]
-    get = get_variable if custom_getter is None else _through(custom_getter)
+    get = get_variable
+    if custom_getter is not None:
+        # The getter of a variable scope, which takes the full name.
+        get = functools.partial(custom_getter, reuse=get_variable_scope().reuse)
     keywords: dict[str, Any] = {} if dtype is None else {"dtype": dtype}
     with device_scope(device or ""):
         return get(
@@ -50,13 +54,6 @@ def variable(
             use_resource=use_resource,
             **keywords,
         )
-
-
-def _through(custom_getter: Any) -> Callable[..., Any]:
-    def get(name: str, **keywords: Any) -> Any:
-        return custom_getter(get_variable, name, **keywords)
-
-    return get
 
 
 @add_arg_scope

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from millrace.compiler.xla import jax
 from millrace.core import dtypes
 from millrace.core.tensor_shape import TensorShape, as_shape, unknown_shape
 from millrace.graph.constant_value import constant_value
@@ -18,6 +19,7 @@ from millrace.graph.shape_inference import ShapeContext, none, scalars, unknown
 from millrace.graph.tensor import Tensor
 from millrace.ops.array import identity as array_identity
 from millrace.ops.array import shape as array_shape
+from millrace.ops.array.gather import check_indices
 from millrace.ops.control_flow.tensor_array_value import TensorArrayValue
 from millrace.ops.math import numeric
 
@@ -158,10 +160,15 @@ def TensorArrayGatherV3(
     stateful=True,
 )
 def TensorArrayScatterV3(
-    handle: Any, indices: Any, value: Any, flow_in: Any, *, xp: Any, node: Any
+    handle: Any, indices: Any, value: Any, flow_in: Any, *, xp: Any, node: Any, check: Any
 ) -> Any:
     """The array with the rows of `value` written at `indices`."""
     flow_in = _flow_of(handle, flow_in)
+    if isinstance(indices, jax.core.Tracer):
+        _check_type(flow_in, value)
+        result = flow_in.scatter(indices, value, _is_dynamic(handle, node))
+        check_indices(indices, result.size, check)
+        return result
     blank = flow_in.items is not None and all(i is None for i in flow_in.items)
     if (
         blank
@@ -189,12 +196,13 @@ def TensorArrayScatterV3(
 def TensorArrayConcatV3(handle: Any, flow_in: Any, *, xp: Any) -> Any:
     """The elements one after the other along their first axis."""
     flow_in = _flow_of(handle, flow_in)
-    if flow_in.items is not None:
-        parts = [p for p in flow_in.items]
-        if any(p is None for p in parts):
-            raise ValueError("TensorArray concat: some elements were not written")
-    else:
-        parts = [flow_in.buffer[i] for i in range(flow_in.size)]
+    if flow_in.buffer is not None and flow_in.buffer.ndim > 1:
+        buffer = flow_in.buffer
+        lengths = np.full(flow_in.size, buffer.shape[1], np.int64)
+        return buffer.reshape((-1, *buffer.shape[2:])), lengths
+    parts = flow_in._as_items()
+    if any(p is None for p in parts):
+        raise ValueError("TensorArray concat: some elements were not written")
     lengths = np.array([p.shape[0] for p in parts], np.int64)
     return xp.concatenate(parts, axis=0), lengths
 

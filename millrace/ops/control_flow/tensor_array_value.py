@@ -94,8 +94,8 @@ class TensorArrayValue:
             return self.buffer
         assert self.items is not None
         shape = self._element_shape() if (self.items or self.element_shape is not None) else ()
-        if not self.items:
-            return xp.zeros((0, *shape), self.dtype)
+        if all(item is None for item in self.items):
+            return xp.zeros((len(self.items), *shape), self.dtype)
         zero = None
         parts = []
         for item in self.items:
@@ -119,14 +119,7 @@ class TensorArrayValue:
     def write(self, index: Any, value: Any, dynamic_size: bool) -> TensorArrayValue:
         """With `value` at position `index`."""
         if isinstance(index, jax.core.Tracer):
-            base = self.buffer
-            if base is None:
-                shape = self.element_shape
-                if shape is None:
-                    written = next((i for i in self.items or () if i is not None), value)
-                    shape = tuple(written.shape)
-                base = TensorArrayValue(self.dtype, self.items, None, tuple(shape)).stacked()
-            place = base.at[index]
+            place = self._buffer_for(tuple(value.shape)).at[index]
             return self._with(None, place.add(value) if self.is_gradient else place.set(value))
         position = int(index)
         if position < 0 or (position >= self.size and not dynamic_size):
@@ -154,6 +147,30 @@ class TensorArrayValue:
             )
         items[position] = value
         return self._with(items, None)
+
+    def scatter(self, indices: Any, values: Any, dynamic_size: bool) -> TensorArrayValue:
+        """With the rows of `values` at positions that are only known inside the XLA program.
+
+        One scatter, not a write per row: a chain of writes takes XLA's compiler twice as long
+        with each row. An array that may grow gets place for as many rows as are written; that
+        `indices` stay within is left to the caller to check.
+        """
+        base = self._buffer_for(tuple(values.shape[1:]))
+        missing = values.shape[0] - self.size
+        if dynamic_size and missing > 0:
+            base = jnp.pad(base, [(0, missing)] + [(0, 0)] * (base.ndim - 1))
+        place = base.at[indices]
+        return self._with(None, place.add(values) if self.is_gradient else place.set(values))
+
+    def _buffer_for(self, shape: tuple[int, ...]) -> Any:
+        """All elements as one array to write in, when an element of this shape is written."""
+        if self.buffer is not None:
+            return jnp.asarray(self.buffer)
+        if self.element_shape is not None:
+            shape = tuple(self.element_shape)
+        else:
+            shape = next((tuple(i.shape) for i in self.items or () if i is not None), shape)
+        return TensorArrayValue(self.dtype, self.items, None, shape).stacked()
 
     def _as_items(self) -> list[Any]:
         if self.items is not None:

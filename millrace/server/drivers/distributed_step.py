@@ -11,7 +11,7 @@ from millrace.core.places import taker
 from millrace.graph.graph import Graph
 from millrace.graph.operation import Operation
 from millrace.graph.tensor import Tensor
-from millrace.passes.partition import Part
+from millrace.passes.partitions import Partition
 from millrace.passes.transfer import LOOP_RECEIVE, RECEIVE
 from millrace.platform import patience
 from millrace.rpc.channel import Channel
@@ -28,7 +28,7 @@ class PreparedStep:
     """A step, split and registered: ready to be run many times."""
 
     def __init__(
-        self, local: Part, graph: RegisteredGraph, remote: list[RemotePart], fetches: int
+        self, local: Partition, graph: RegisteredGraph, remote: list[RemotePart], fetches: int
     ) -> None:
         self.local = local
         self.graph = graph

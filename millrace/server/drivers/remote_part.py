@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 from millrace.core import errors
 from millrace.core.places import taker
-from millrace.passes.partition import Part
+from millrace.passes.partitions import Partition
 from millrace.platform import logging
+from millrace.protocol.step.applied_steps import PACKED_BYTES, StepAttempt
 from millrace.rpc.board import BoardReader, Place
 from millrace.rpc.channel import Channel
 from millrace.rpc.message import Kind, Message, layout_of
@@ -23,6 +24,7 @@ from millrace.rpc.message import Kind, Message, layout_of
 _RUN = struct.Struct("<BqI")
 _TRACE = 1
 _HAS_FIRST = 2
+_IS_NUMBERED = 4
 _KEY = struct.Struct("<q")
 
 #: Sends a message to the task at an address.
@@ -34,7 +36,7 @@ class RemotePart:
 
     __slots__ = ("_take_feeds", "address", "boards", "graph", "part")
 
-    def __init__(self, part: Part, address: str, graph: int) -> None:
+    def __init__(self, part: Partition, address: str, graph: int) -> None:
         self.part = part
         self._take_feeds = taker(part.arguments)
         self.address = address
@@ -53,25 +55,42 @@ class RemotePart:
             self.boards.pop(key, None)
         return shown
 
-    def run_message(
-        self, number: int, values: Sequence[Any], trace: bool, first: Sequence[Any] | None = None
-    ) -> Message:
+    def run_message(self, step: StepRun, first: Sequence[Any] | None = None) -> Message:
         """What asks its task to run it.
 
         Args:
-          number: The step.
-          values: What the client feeds.
-          trace: Whether to note when each stage runs.
+          step: The step.
           first: What a part begins with that begins late.
         """
-        tensors = list(self._take_feeds(values))
-        bits = _TRACE if trace else 0
+        tensors = list(self._take_feeds(step.values))
+        bits = step.bits
         if first is None:
             text = bytes((bits,))
         else:
             text = _RUN.pack(bits | _HAS_FIRST, self.part.first_key, len(first))
             tensors += first
-        return Message(Kind.RUN, number, self.graph, text, tensors)
+        return Message(Kind.RUN, step.number, self.graph, text + step.attempt, tensors)
+
+
+class StepRun:
+    """One run of a step, as all messages that run parts of it tell of it.
+
+    Attributes:
+      number: The step.
+      values: What the client feeds.
+      bits: Whether it is traced, and whether `attempt` says something.
+      attempt: Which attempt of a numbered step it is, packed; empty if of none.
+    """
+
+    __slots__ = ("attempt", "bits", "number", "values")
+
+    def __init__(
+        self, number: int, values: Sequence[Any], trace: bool, attempt: StepAttempt | None = None
+    ) -> None:
+        self.number = number
+        self.values = values
+        self.attempt = b"" if attempt is None else attempt.pack()
+        self.bits = (_TRACE if trace else 0) | (0 if attempt is None else _IS_NUMBERED)
 
 
 class RunRequest(NamedTuple):
@@ -81,11 +100,13 @@ class RunRequest(NamedTuple):
       feeds: What the client feeds.
       first: The key and the values that the part begins with, if it begins late.
       trace: Whether to note when each stage runs.
+      attempt: Which attempt of a numbered step it is, if of one.
     """
 
     feeds: Sequence[Any]
     first: tuple[int, list[Any]] | None = None
     trace: bool = False
+    attempt: StepAttempt | None = None
 
 
 def run_request(message: Message) -> RunRequest:
@@ -96,8 +117,15 @@ def run_request(message: Message) -> RunRequest:
     """
     text, tensors = message.text, message.tensors
     bits = text[0] if text else 0
+    attempt = None
+    if bits & _IS_NUMBERED:
+        try:
+            attempt = StepAttempt.unpack(text[-PACKED_BYTES:])
+        except ValueError as error:
+            raise errors.InvalidArgumentError(None, None, f"Malformed message: {error}.") from None
+        text = text[:-PACKED_BYTES]
     if not bits & _HAS_FIRST:
-        return RunRequest(tensors, None, bool(bits & _TRACE))
+        return RunRequest(tensors, None, bool(bits & _TRACE), attempt)
     if len(text) != _RUN.size:
         raise errors.InvalidArgumentError(None, None, "A message to run a part ends early.")
     _, key, count = _RUN.unpack(text)
@@ -106,7 +134,7 @@ def run_request(message: Message) -> RunRequest:
         raise errors.InvalidArgumentError(
             None, None, f"{count} values were announced, {len(tensors)} came."
         )
-    return RunRequest(tensors[:start], (key, tensors[start:]), bool(bits & _TRACE))
+    return RunRequest(tensors[:start], (key, tensors[start:]), bool(bits & _TRACE), attempt)
 
 
 def read_message(number: int, part: RemotePart, key: int) -> Message:
@@ -133,14 +161,14 @@ class LateParts:
       unbegun: The addresses of the tasks that have not been asked to run theirs.
     """
 
-    __slots__ = ("_fail", "_firsts", "_number", "_post", "_reads", "_trace", "_values", "unbegun")
+    __slots__ = ("_fail", "_firsts", "_post", "_reads", "_step", "unbegun")
 
     def __init__(
         self,
         firsts: Mapping[int, RemotePart],
         reads: Mapping[int, RemotePart],
         unbegun: set[str],
-        step: tuple[int, Sequence[Any], bool],
+        step: StepRun,
         post: Post,
         fail: Callable[[RemotePart, errors.OpError], None],
     ) -> None:
@@ -150,13 +178,13 @@ class LateParts:
           firsts: The parts, by the key of what they begin with.
           reads: The parts, by the key of what can be asked of them.
           unbegun: The addresses of their tasks, to be changed.
-          step: Its number, what the client feeds, whether it is traced.
+          step: The step.
           post: Sends messages.
           fail: Is told when a task cannot be reached.
         """
         self._firsts = firsts
         self._reads = reads
-        self._number, self._values, self._trace = step
+        self._step = step
         self._post = post
         self._fail = fail
         self.unbegun = unbegun
@@ -167,7 +195,7 @@ class LateParts:
         if part is None:
             return False
         self.unbegun.discard(part.address)
-        self._send(part, part.run_message(self._number, self._values, self._trace, tensors))
+        self._send(part, part.run_message(self._step, tensors))
         return True
 
     def read(self, key: int) -> list[Any] | None:
@@ -177,7 +205,7 @@ class LateParts:
             return None
         found = part.look(key)
         if found is None:
-            self._send(part, read_message(self._number, part, key))
+            self._send(part, read_message(self._step.number, part, key))
         return found
 
     def on_shown(self, channel: Channel, message: Message) -> None:

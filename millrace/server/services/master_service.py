@@ -15,12 +15,14 @@ from millrace.graph.import_graph_def import extend_graph, forget_origins
 from millrace.graph.operation import Operation
 from millrace.graph.tensor import Tensor
 from millrace.platform.file_access import FileAccess
+from millrace.protocol.step.applied_steps import StepAttempt
 from millrace.rpc import messages
 from millrace.rpc.failed_node import with_marked_node
 from millrace.rpc.service import caller, client
 from millrace.rpc.wire_limit import check_fits
 from millrace.server.admission.guest import GraphSize, SessionQuota, read_tensor
 from millrace.server.admission.session_leases import SessionLeases
+from millrace.server.drivers import current_attempt
 from millrace.server.drivers.distributed_step import PreparedStep
 from millrace.server.master import Master
 from millrace.server.master_session import MasterSession
@@ -248,6 +250,7 @@ class MasterService:
                 )
                 feeds = [read_tensor(item.tensor) for item in request.feed]
                 metadata = RunMetadata()
+                current_attempt.put(_attempt_of(request))
                 values = served.session.run(prepared, feeds, request.options, metadata)
                 check_fits(values, *_TOO_MUCH)
                 if metadata.ByteSize():
@@ -324,6 +327,16 @@ class MasterService:
         """Forgets a prepared step."""
         self._session(request.session_handle).release_callable(request.handle)
         return messages.ReleaseCallableResponse()
+
+
+def _attempt_of(request: Any) -> StepAttempt | None:
+    """Which attempt of a numbered step a client asks for, if it says so."""
+    if not request.step_attempt:
+        return None
+    try:
+        return StepAttempt.unpack(request.step_attempt)
+    except ValueError as error:
+        raise errors.InvalidArgumentError(None, None, f"Malformed RunStep: {error}.") from None
 
 
 def _to_proto(value: Any, served: _ServedSession, name: str) -> Any:

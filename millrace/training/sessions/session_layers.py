@@ -11,12 +11,16 @@ module knows neither checkpoints nor graphs: a session creator makes what it wra
 from __future__ import annotations
 
 import functools
+import secrets
+import threading
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from millrace.core import errors
 from millrace.core.config import RunMetadata, RunOptions
 from millrace.platform import logging
+from millrace.protocol.step.applied_steps import StepCounter
+from millrace.server.drivers import current_attempt
 from millrace.training.hooks.session_run_hook import (
     SessionRunArgs,
     SessionRunContext,
@@ -153,6 +157,7 @@ class HookedSession(WrappedSession):
             raise RuntimeError("Run called even after should_stop requested.")
         if not self._before and not self._after:
             return session.run(fetches, feed_dict, options, run_metadata)
+        attempt = current_attempt.take()  # What hooks run before the step is no part of it.
         context = SessionRunContext(SessionRunArgs(fetches, feed_dict), session)
         step_options = RunOptions()
         if options is not None:
@@ -164,6 +169,7 @@ class HookedSession(WrappedSession):
         # Where nobody asks how the step is run, the session need not look.
         special = has_options or options is not None or run_metadata is not None
         how = (step_options, metadata) if special else ()
+        current_attempt.put(attempt)
         if wanted:
             wanted[_CALLER] = fetches
             found = session.run(wanted, feeds, *how)
@@ -349,6 +355,9 @@ class RecoverableSession(WrappedSession):
         """
         self._sess_creator = sess_creator
         self._clock = clock
+        #: Numbers the steps, so that each task changes its state once however often one is run.
+        self._steps = StepCounter(secrets.randbits(63))
+        self._lock = threading.Lock()
         super().__init__(self._create_session())
 
     def _create_session(self) -> CoordinatedSession:
@@ -381,16 +390,25 @@ class RecoverableSession(WrappedSession):
     def run(
         self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None
     ) -> Any:
-        """Runs a step, as often as faults make it necessary."""
+        """Runs a step, as often as faults make it necessary; no task changes its state twice."""
         wait: Wait | None = None
-        while True:
-            try:
-                session = self._sess
-                if session is None:
-                    session = self._sess = self._create_session()
-                return session.run(fetches, feed_dict, options, run_metadata)
-            except errors.RECOVERABLE as error:
-                wait = self._after_fault(error, wait)
+        with self._lock:
+            step = self._steps.begin()
+        try:
+            while True:
+                try:
+                    session = self._sess
+                    if session is None:
+                        session = self._sess = self._create_session()
+                    with self._lock:
+                        current_attempt.put(self._steps.attempt(step))
+                    return session.run(fetches, feed_dict, options, run_metadata)
+                except errors.RECOVERABLE as error:
+                    wait = self._after_fault(error, wait)
+        finally:
+            current_attempt.put(None)
+            with self._lock:
+                self._steps.over(step)
 
     def run_step_fn(
         self, step_fn: Callable[[StepContext], Any], raw_session: Callable[[], Any]

@@ -44,6 +44,27 @@ def asked_again(sess: Any, ready: Any) -> str:
             return type(error).__name__
 
 
+def count(server: Any) -> None:
+    """Trains variables on two ps, one more in each step, to the number in the arguments."""
+    with tf.device("/job:ps/task:0"):
+        step = tf.train.get_or_create_global_step()
+        a = tf.get_variable("a", initializer=tf.zeros([3]))
+    with tf.device("/job:ps/task:1"):
+        b = tf.get_variable("b", initializer=tf.zeros([3]))
+    loss = -tf.reduce_sum(a) - tf.reduce_sum(b)
+    train = tf.train.GradientDescentOptimizer(1.0).minimize(loss, global_step=step)
+    last = int(sys.argv[6])
+    hooks = [tf.train.StopAtStepHook(last_step=last)]
+    with tf.train.MonitoredTrainingSession(server.target, True, hooks=hooks) as sess:
+        while not sess.should_stop():
+            _, done = sess.run([train, step])
+            say("step", done)
+            time.sleep(0.005)
+    with tf.Session(server.target) as sess:
+        values = sess.run([a, b])
+        say("values", *(float(value) for each in values for value in each), sess.run(step))
+
+
 def main() -> None:
     job, index, cluster, program = (
         sys.argv[1],
@@ -56,6 +77,9 @@ def main() -> None:
     if program == "serve":
         server.join()
         say("joined")
+        return
+    if program == "count":
+        count(server)
         return
     with tf.device("/job:ps/task:0"):
         v = tf.Variable(0, name="v")

@@ -69,3 +69,88 @@ def test_taken_back_it_is_gone() -> None:
     importlib.import_module("tensorflow.python.ops.array_ops")
     tensorflow_import.uninstall()
     assert not [name for name in sys.modules if name.startswith("tensorflow.")]
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("tensorflow.python.framework.ops", "colocate_with"),
+        ("tensorflow.python.framework.ops", "convert_n_to_tensor"),
+        ("tensorflow.python.framework.ops", "get_gradient_function"),
+        ("tensorflow.python.framework.dtypes", "float32_ref"),
+        ("tensorflow.python.framework.tensor_util", "constant_value"),
+        ("tensorflow.python.framework.test_util", "TensorFlowTestCase"),
+        ("tensorflow.python.ops.variable_scope", "variable_scope"),
+        ("tensorflow.python.ops.variable_scope", "_pure_variable_scope"),
+        ("tensorflow.python.ops.control_flow_ops", "with_dependencies"),
+        ("tensorflow.python.ops.math_ops", "reduce_sum"),
+        ("tensorflow.python.ops.rnn_cell_impl", "_Linear"),
+        ("tensorflow.python.ops.rnn_cell", "GRUCell"),
+        ("tensorflow.python.ops.rnn", "bidirectional_dynamic_rnn"),
+        ("tensorflow.python.ops.init_ops", "Zeros"),
+        ("tensorflow.python.training.moving_averages", "assign_moving_average"),
+        ("tensorflow.python.training.session_run_hook", "SessionRunHook"),
+        ("tensorflow.python.training.summary_io", "SummaryWriterCache"),
+        ("tensorflow.python.training.training_ops", "apply_adam"),
+        ("tensorflow.python.training.checkpoint_state_pb2", "CheckpointState"),
+        ("tensorflow.python.client.device_lib", "list_local_devices"),
+        ("tensorflow.python.platform.tf_logging", "info"),
+        ("tensorflow.python.lib.io.file_io", "read_file_to_string"),
+        ("tensorflow.python.util.nest", "is_sequence"),
+        ("tensorflow.python.util.tf_inspect", "getargspec"),
+        ("tensorflow.python.util.deprecation", "deprecated"),
+        ("tensorflow.python.util.tf_export", "tf_export"),
+        ("tensorflow.python.eager.context", "executing_eagerly"),
+        ("tensorflow.python.saved_model.builder", "SavedModelBuilder"),
+        ("tensorflow.python.debug", "LocalCLIDebugWrapperSession"),
+        ("tensorflow.core.protobuf.rewriter_config_pb2", "RewriterConfig"),
+        ("tensorflow.core.example.example_pb2", "Example"),
+        ("tensorflow.core.framework.types_pb2", "DT_FLOAT"),
+        ("tensorflow.contrib.rnn.python.ops.core_rnn_cell", "_Linear"),
+        ("tensorflow.contrib.framework.python.ops.arg_scope", "arg_scope"),
+    ],
+)
+def test_what_programs_take_from_inside_tensorflow_is_there(path: str, name: str) -> None:
+    getattr(importlib.import_module(path), name)
+
+
+def test_every_name_of_the_overlay_resolves() -> None:
+    import pkgutil
+
+    from millrace.compat import overlay
+
+    found = [m.name for m in pkgutil.walk_packages(overlay.__path__, f"{overlay.__name__}.")]
+    assert found
+    for name in found:
+        importlib.import_module(name)
+
+
+def test_a_module_is_not_another_object_of_the_same_name() -> None:
+    from tensorflow.python.framework import ops
+    from tensorflow.python.ops import variable_scope
+
+    assert ops.Tensor is millrace.Tensor
+    assert not hasattr(ops, "matmul")
+    assert variable_scope.variable_scope is millrace.variable_scope
+
+
+def test_a_module_of_which_there_is_nothing_does_not_import() -> None:
+    with pytest.raises(ModuleNotFoundError, match=r"tensorflow\.contrib\.tensor_forest"):
+        importlib.import_module("tensorflow.contrib.tensor_forest")
+
+
+def test_the_functions_of_a_star_import_are_those_of_the_module() -> None:
+    scope: dict[str, object] = {}
+    exec("from tensorflow.python.ops.math_ops import *", scope)
+    assert scope["reduce_sum"] is millrace.reduce_sum
+
+
+def test_the_package_offers_its_insides_as_an_attribute() -> None:
+    assert millrace.python.ops.array_ops.concat is millrace.concat
+
+
+def test_the_debugger_says_what_it_cannot() -> None:
+    from tensorflow.python import debug as tf_debug
+
+    with pytest.raises(NotImplementedError, match="LocalCLIDebugWrapperSession"):
+        tf_debug.LocalCLIDebugWrapperSession(None)

@@ -13,7 +13,13 @@ from millrace.core.tensor_shape import TensorShape
 from millrace.graph.function import FuncGraph, Function, add_function
 from millrace.ops.control_flow import frames as v1
 from millrace.ops.functions import function_call
+from millrace.passes.inline import inline_calls
+from millrace.passes.node import Program
 from millrace.passes.prune import prune
+
+
+def inlined(*arguments: Any) -> Program:
+    return inline_calls(prune(*arguments))
 
 
 def function(name: str, build: Callable[..., Any], *types: Any) -> Function:
@@ -41,7 +47,7 @@ def test_a_call_becomes_the_nodes_of_the_function() -> None:
             "quadruple", lambda a: ([call(double, call(double, a)[0])[0]], []), tf.float32
         )
         y = call(quadruple, x)[0]
-        program = prune([y], [], [x])
+        program = inlined([y], [], [x])
         assert sorted(node.type for node in program.nodes if node.type != "Const") == ["Mul", "Mul"]
         assert sess.run(y, {x: [1.0, 3.0]}).tolist() == [4.0, 12.0]
 

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import millrace as tf
-from millrace.passes import schedule
 from millrace.passes.constants import detach_constants
-from millrace.passes.join_accumulators import APPLY, TAKE, absorb_handles, join_accumulators
+from millrace.passes.grouping import order_nodes
+from millrace.passes.join_accumulators import (
+    APPLY,
+    TAKE,
+    absorb_handles,
+    absorbed_handles,
+    join_accumulators,
+)
 from millrace.passes.prune import prune
 
 
@@ -16,10 +22,7 @@ def accumulators(count, kind=tf.float32):
 def joined(fetches=(), targets=(), feeds=()):
     """The program after the pass."""
     program = prune(list(fetches), list(targets), list(feeds))
-    detach_constants(program)
-    program.nodes = schedule.topological_order(program.nodes)
-    join_accumulators(program)
-    return program
+    return join_accumulators(order_nodes(detach_constants(program)))
 
 
 def members(program, definition):
@@ -94,7 +97,9 @@ def test_a_queue_whose_users_look_it_up_needs_no_node():
     other = tf.FIFOQueue(3, tf.float32, [[]], shared_name="other")
     other.queue_ref.op._add_control_input(tf.no_op(name="before"))
     program = prune([queue.dequeue(), other.dequeue(name="late")], [], [])
-    assert {n.name for n in absorb_handles(program)} == {queue.name, other.queue_ref.op.name}
+    program = absorb_handles(program)
+    absorbed = {queue.name, other.queue_ref.op.name}
+    assert {n.name for n in absorbed_handles(program)} == absorbed
     assert not [n for n in program.nodes if n.type == "FIFOQueueV2"]
     (late,) = [n for n in program.nodes if n.name == "late"]
     assert [n.name for n in late.controls] == ["before"]
@@ -103,4 +108,4 @@ def test_a_queue_whose_users_look_it_up_needs_no_node():
 def test_a_queue_that_others_use_keeps_its_node():
     queue = tf.FIFOQueue(3, tf.float32, [[]], shared_name="q")
     program = prune([queue.dequeue(), tf.identity(queue.queue_ref)], [], [])
-    assert not absorb_handles(program)
+    assert absorb_handles(program) is program

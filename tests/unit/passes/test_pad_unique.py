@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import millrace as tf
-from millrace.runtime import plan
+from millrace.passes.pad_unique import pad_unique
 
 OPTIMIZERS: dict[str, Callable[[], Any]] = {
     "adagrad": lambda: tf.train.AdagradOptimizer(0.5),
@@ -60,11 +60,11 @@ def trained(
     [(o, False) for o in OPTIMIZERS] + [("adagrad", True), ("adam", True)],
 )
 def test_a_training_step_of_an_embedding_is_one_call_with_the_same_result(
-    optimizer: str, resource: bool, monkeypatch: pytest.MonkeyPatch
+    optimizer: str, resource: bool, without_pass: Any
 ) -> None:
     padded, calls = trained(optimizer, 1, resource, "mod")
     assert calls == 1
-    monkeypatch.setattr(plan, "pad_unique", lambda program: None)
+    without_pass(pad_unique)
     exact, _ = trained(optimizer, 1, resource, "mod")
     for found, wanted in zip(padded, exact, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-6)
@@ -75,17 +75,17 @@ def test_a_training_step_of_an_embedding_is_one_call_with_the_same_result(
     [("adagrad", "mod", False), ("descent", "div", False), ("adagrad", "div", True)],
 )
 def test_a_table_in_parts_is_one_call_too(
-    optimizer: str, strategy: str, resource: bool, monkeypatch: pytest.MonkeyPatch
+    optimizer: str, strategy: str, resource: bool, without_pass: Any
 ) -> None:
     padded, calls = trained(optimizer, 3, resource, strategy)
     assert calls == 1
-    monkeypatch.setattr(plan, "pad_unique", lambda program: None)
+    without_pass(pad_unique)
     exact, _ = trained(optimizer, 3, resource, strategy)
     for found, wanted in zip(padded, exact, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-6)
 
 
-def test_two_lookups_of_one_table_are_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_lookups_of_one_table_are_one_call(without_pass: Any) -> None:
     def run() -> tuple[Any, int]:
         with tf.Graph().as_default(), tf.Session() as sess:
             a, b = tf.placeholder(tf.int64, [None]), tf.placeholder(tf.int64, [2])
@@ -102,14 +102,14 @@ def test_two_lookups_of_one_table_are_one_call(monkeypatch: pytest.MonkeyPatch) 
 
     padded, calls = run()
     assert calls == 1
-    monkeypatch.setattr(plan, "pad_unique", lambda program: None)
+    without_pass(pad_unique)
     for found, wanted in zip(padded, run()[0], strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-6)
 
 
 @pytest.mark.parametrize("parts", [1, 3])
 def test_gradients_that_are_clipped_by_their_norm_are_one_call(
-    parts: int, monkeypatch: pytest.MonkeyPatch
+    parts: int, without_pass: Any
 ) -> None:
     def run() -> tuple[Any, int]:
         with tf.Graph().as_default(), tf.Session() as sess:
@@ -128,7 +128,7 @@ def test_gradients_that_are_clipped_by_their_norm_are_one_call(
 
     padded, calls = run()
     assert calls == 1
-    monkeypatch.setattr(plan, "pad_unique", lambda program: None)
+    without_pass(pad_unique)
     for found, wanted in zip(padded, run()[0], strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-6)
 

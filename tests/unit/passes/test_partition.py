@@ -4,18 +4,23 @@ import pytest
 
 import millrace as tf
 from millrace.core import errors
-from millrace.passes.partition import partition
+from millrace.passes import pipeline
+from millrace.passes.node import Setting
+from millrace.passes.partitions import split
 from millrace.passes.prune import prune
 from millrace.passes.transfer import RECEIVE, SEND
 
+#: Devices are as the test states them, and rows are not looked at.
+CUTTING = pipeline.CLUSTER[pipeline.CLUSTER.index(pipeline.detach_constants) :]
 PS, PS1, WORKER, OTHER = "/job:ps", "/job:ps1", "/job:worker", "/job:other"
 
 
-def cut(fetches=(), targets=(), feeds=(), home=WORKER, **kwargs):
+def cut(fetches=(), targets=(), feeds=(), home=WORKER, ends_at_home=False):
     program = prune(list(fetches), list(targets), list(feeds))
     for node in program.nodes:
         node.device = node.device or home
-    return partition(program, lambda device: device.partition("/device:")[0], home, **kwargs)
+    setting = Setting(home=home, feeds_one_by_one=ends_at_home)
+    return split(pipeline.run(CUTTING, program.with_setting(setting)))
 
 
 def transfers(parts):

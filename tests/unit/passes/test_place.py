@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 import millrace as tf
-from millrace.passes.place import Placer, local_devices
+from millrace.passes.node import Setting
+from millrace.passes.place import local_devices, place
 from millrace.passes.prune import prune
 
 PS, WORKER, WORKER_1 = (
@@ -18,8 +19,8 @@ PS, WORKER, WORKER_1 = (
 
 
 def placed(*targets: Any, devices: Any = (WORKER, WORKER_1, PS), **options: Any) -> dict[str, str]:
-    program = prune([], [getattr(t, "op", t) for t in targets], [])
-    Placer(list(devices), **options).place(program.nodes)
+    setting = Setting(devices=tuple(devices), **options)
+    program = place(prune([], [getattr(t, "op", t) for t in targets], [], setting))
     return {node.name: node.device for node in program.nodes}
 
 
@@ -143,7 +144,7 @@ def test_the_log_has_a_line_a_node() -> None:
     lines: list[str] = []
     with tf.device("/job:ps"):
         a = tf.no_op(name="a")
-    placed(a, log=True, write=lines.append)
+    placed(a, log_placement=lines.append)
     assert lines == [f"a: (NoOp): {PS}"]
-    placed(a, write=lines.append)
+    placed(a)
     assert len(lines) == 1

@@ -289,6 +289,21 @@ def test_a_handler_that_raises_closes_the_channel(pair):
     pair.told_one.wait(lambda: pair.told_one.closed)
 
 
+def test_an_error_of_who_is_told_of_the_end_harms_no_thread_that_reads(pair, monkeypatch, caplog):
+    """Such a thread may read other channels too."""
+    told = threading.Event()
+
+    def fail(channel: Channel, error: errors.OpError) -> None:
+        told.set()
+        raise KeyError("lost")
+
+    monkeypatch.setattr(pair.told_other, "on_close", fail)
+    pair.other.close()  # raises nothing
+    assert told.is_set() and not pair.other.is_open
+    assert "could not be handled" in caplog.text
+    pair.told_one.wait(lambda: pair.told_one.closed)
+
+
 def test_what_cannot_be_sent_is_refused_and_the_channel_stays(pair):
     with pytest.raises(errors.InvalidArgumentError, match="cannot be sent"):
         pair.one.send(Message(Kind.TENSORS, tensors=[np.array([object()], object)]))

@@ -84,6 +84,41 @@ def service(tmp_path, threads):
     server.stop()
 
 
+def test_a_lack_of_threads_delays_calls_and_does_not_end_the_server(service, monkeypatch):
+    """gRPC hands calls out in one thread, which an error of ours would end."""
+    _, connection = service
+    start, refused = threading.Thread.start, threading.Event()
+
+    def refuse(thread):
+        if thread.name == "test threads":
+            refused.set()
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    request, stub = messages.CloseSessionRequest(), connection.master()
+    with pytest.raises(errors.DeadlineExceededError):
+        stub.close_session(request, 0.2)
+    assert refused.is_set()
+    monkeypatch.undo()
+    stub.close_session(request, 60.0)
+
+
+def test_tasks_that_found_no_thread_are_run_by_those_there_are(threads, monkeypatch):
+    begun, free = threading.Event(), threading.Event()
+    first = threads.submit(lambda: begun.set() or free.wait(60))
+    begun.wait(60)
+
+    def refuse(thread):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    waiting = [threads.submit(int) for _ in range(5)]
+    assert not any(task.done() for task in waiting)
+    free.set()
+    assert first.result(60) and [task.result(60) for task in waiting] == [0] * 5
+
+
 @pytest.mark.parametrize(
     ("raised", "kind"),
     [

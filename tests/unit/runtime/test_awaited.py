@@ -14,7 +14,7 @@ from millrace.passes.prune import prune
 from millrace.platform import patience
 from millrace.runtime import executor
 from millrace.runtime.deferred import Deferred
-from millrace.runtime.plan import Plan
+from millrace.runtime.planning import plan_of
 from millrace.runtime.resources import ResourceStore
 from millrace.runtime.step import SessionState, Step
 
@@ -31,7 +31,7 @@ def _without_books(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def run(*fetches: Any, timeout: float | None = None) -> list[Any]:
     step = Step(SessionState(ResourceStore()), executor.run_values, timeout=timeout)
-    return executor.run(Plan(prune(list(fetches), [], [])), step, [])
+    return executor.run(plan_of(prune(list(fetches), [], [])), step, [])
 
 
 def set_later(deferred: Deferred, value: float) -> threading.Thread:

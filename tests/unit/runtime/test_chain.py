@@ -15,7 +15,7 @@ from millrace.runtime import chain, executor
 from millrace.runtime.chain import Chain
 from millrace.runtime.deferred import Deferred
 from millrace.runtime.executor import Execution
-from millrace.runtime.plan import Plan
+from millrace.runtime.planning import plan_of
 from millrace.runtime.resources import ResourceStore
 from millrace.runtime.step import SessionState, Step
 
@@ -24,7 +24,7 @@ class Driven:
     """A plan that is driven, and what came of it."""
 
     def __init__(self, *fetches: Any) -> None:
-        self.plan = Plan(prune(list(fetches), [], []))
+        self.plan = plan_of(prune(list(fetches), [], []))
         self.step = Step(SessionState(ResourceStore()), executor.run_values)
         self.run = chain.execution(self.plan, self.step)
         self.resumed: list[Callable[[], None]] = []

@@ -16,6 +16,7 @@ from millrace.ops.state import variable_ops
 from millrace.passes.prune import prune
 from millrace.runtime import compiled_stage, executor
 from millrace.runtime.plan import Plan
+from millrace.runtime.planning import plan_of
 from millrace.runtime.resources import ResourceStore
 from millrace.runtime.step import SessionState, Step
 
@@ -28,7 +29,7 @@ class Runner:
         self.xla_calls = 0
 
     def plan(self, fetches: Any = (), targets: Any = (), feeds: Any = ()) -> Plan:
-        return Plan(prune(list(fetches), list(targets), list(feeds)))
+        return plan_of(prune(list(fetches), list(targets), list(feeds)))
 
     def run(self, plan: Plan, *values: Any) -> list[Any]:
         step = Step(self.state, executor.run_values)

@@ -13,7 +13,7 @@ from millrace.core import errors
 from millrace.passes.prune import prune
 from millrace.runtime import executor
 from millrace.runtime.deferred import Deferred
-from millrace.runtime.plan import Plan
+from millrace.runtime.planning import plan_of
 from millrace.runtime.resources import ResourceStore
 from millrace.runtime.step import SessionState, Step
 
@@ -23,7 +23,7 @@ def step(**options: Any) -> Step:
 
 
 def run(fetches: list[Any], targets: list[Any] | None = None, **options: Any) -> list[Any]:
-    plan = Plan(prune(fetches, [t.op for t in targets or []], []))
+    plan = plan_of(prune(fetches, [t.op for t in targets or []], []))
     return executor.run(plan, step(**options), [])
 
 
@@ -99,7 +99,7 @@ def test_a_pure_failure_after_a_wait_is_raised(blocking: Any) -> None:
 
 def test_cancelling_the_step_ends_it(blocking: Any) -> None:
     a = blocking("a", Deferred())
-    plan, context = Plan(prune([a], [], [])), step()
+    plan, context = plan_of(prune([a], [], [])), step()
     timer = threading.Timer(0.02, context.cancellation.cancel)
     timer.start()
     with pytest.raises(errors.CancelledError):
@@ -107,12 +107,12 @@ def test_cancelling_the_step_ends_it(blocking: Any) -> None:
 
 
 def test_a_plan_without_waits_does_not_block() -> None:
-    assert not Plan(prune([tf.constant(1.0) + 2.0], [], [])).blocks
+    assert not plan_of(prune([tf.constant(1.0) + 2.0], [], [])).blocks
 
 
 def test_one_plan_serves_many_threads_at_once() -> None:
     x = tf.placeholder(tf.float32, [])
-    plan = Plan(prune([tf.as_string(x * 2.0)], [], [x]))
+    plan = plan_of(prune([tf.as_string(x * 2.0)], [], [x]))
     state = SessionState(ResourceStore())
     results: dict[int, Any] = {}
 

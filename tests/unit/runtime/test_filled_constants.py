@@ -11,7 +11,7 @@ import millrace as tf
 from millrace.core.convert import is_filled
 from millrace.passes.prune import prune
 from millrace.runtime import executor
-from millrace.runtime.plan import Plan
+from millrace.runtime.planning import plan_of
 from millrace.runtime.resources import ResourceStore, VariableSlot
 from millrace.runtime.step import SessionState, Step
 
@@ -56,7 +56,7 @@ def test_it_takes_part_in_arithmetic_and_decides_shapes() -> None:
 
 def test_a_variable_that_starts_from_it_is_all_that_is_made() -> None:
     variable = tf.Variable(tf.constant(0.1, shape=SHAPE))
-    plan = Plan(prune([], [variable.initializer], []))
+    plan = plan_of(prune([], [variable.initializer], []))
     assert plan.constants == []
     assert all(not stage.inputs for stage in plan.stages)
     store = ResourceStore()

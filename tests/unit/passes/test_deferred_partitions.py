@@ -1,7 +1,9 @@
-"""Which parts begin with what the master's task sends them, and which must begin at once."""
+"""Which partitions begin with what the master's task sends them, and which immediately."""
 
 import millrace as tf
-from millrace.passes.partition import partition
+from millrace.passes import pipeline
+from millrace.passes.node import Setting
+from millrace.passes.partitions import split
 from millrace.passes.prune import prune
 from millrace.passes.transfer import RECEIVE, SEND
 
@@ -14,7 +16,8 @@ def cut(*wanted):
     program = prune(fetches, targets, [])
     for node in program.nodes:
         node.device = node.device or HOME
-    return partition(program, lambda device: device.partition("/device:")[0], HOME)
+    cutting = pipeline.CLUSTER[pipeline.CLUSTER.index(pipeline.detach_constants) :]
+    return split(pipeline.run(cutting, program.with_setting(Setting(home=HOME))))
 
 
 def variable(name, device=PS):

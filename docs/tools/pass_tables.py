@@ -1,0 +1,66 @@
+"""Writes the tables of passes and of stages into docs/architecture.md, from the code.
+
+python docs/tools/pass_tables.py            # writes them
+python docs/tools/pass_tables.py --check    # fails if they are not what the code says
+"""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator
+
+ROOT = pathlib.Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "architecture.md"
+sys.path.insert(0, str(ROOT))
+
+from millrace.passes import pipeline  # noqa: E402
+
+
+def table_of_passes(passes: Iterable[Callable[..., object]]) -> Iterator[str]:
+    """A row per pass: its name, what it does, and where it is."""
+    yield "| pass | what it does | in |"
+    yield "| --- | --- | --- |"
+    for each in passes:
+        does = (each.__doc__ or "").strip().splitlines()[0]
+        place = each.__module__.removeprefix("millrace.").replace(".", "/") + ".py"
+        yield f"| `{each.__name__}` | {does} | `{place}` |"
+
+
+TABLES: dict[str, Callable[[], Iterator[str]]] = {
+    "CLUSTER": lambda: table_of_passes(pipeline.CLUSTER),
+    "TASK": lambda: table_of_passes(pipeline.TASK),
+}
+
+
+def with_tables(text: str) -> str:
+    """The page with each table between its two marks."""
+    for name, rows in TABLES.items():
+        first, last = f"<!-- table {name} -->", f"<!-- end of table {name} -->"
+        if first not in text or last not in text:
+            raise SystemExit(f"{PAGE.name} has no place for the table {name}: {first} … {last}")
+        between = re.compile(f"{re.escape(first)}.*?{re.escape(last)}", re.DOTALL)
+        table = "\n".join([first, *rows(), last])
+        text = between.sub(lambda _, table=table: table, text)
+    return text
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="write nothing")
+    options = parser.parse_args()
+    text = PAGE.read_text()
+    wanted = with_tables(text)
+    if options.check:
+        if wanted != text:
+            print(f"The tables of {PAGE.name} are not those of the code. Run `make docs`.")
+            return 1
+    else:
+        PAGE.write_text(wanted)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,3 @@
+"""What programs take from TensorFlow's core.protobuf.tensorflow_server_pb2."""
+
+from millrace.rpc.messages import ServerDef

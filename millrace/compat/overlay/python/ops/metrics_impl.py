@@ -1,0 +1,4 @@
+"""What programs take from TensorFlow's python.ops.metrics_impl that has no public name."""
+
+from millrace.ops.metrics.metrics import metric_variable
+from millrace.ops.nn.weights import remove_squeezable_dimensions as _remove_squeezable_dimensions

@@ -1,0 +1,3 @@
+"""What programs take from TensorFlow's python.ops.template that has no public name."""
+
+from millrace.ops.state.template import Template

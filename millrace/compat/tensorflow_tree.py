@@ -1,0 +1,190 @@
+"""What TensorFlow 1.15's modules hold, as Millrace has it.
+
+Three sources answer for a name of ``tensorflow.python.ops.array_ops``:
+
+1. the overlay, `millrace.compat.overlay`: modules at the same paths as TensorFlow's, for what
+   programs take from inside TensorFlow and that has no public name;
+2. the record, tensorflow_tree.txt: under which public name TensorFlow offers the same object;
+3. the functions generated from op definitions (`generated_ops`).
+
+A name that none of them has is missing, and says so. Nothing is guessed by likeness of names.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import functools
+import importlib
+import importlib.util
+import types
+from importlib import resources
+from typing import Any
+
+from millrace.compat import generated_ops
+
+OVERLAY = "millrace.compat.overlay"
+_MESSAGES = "tensorboard.compat.proto"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Module:
+    """One module of the record: public name by name, and the generated modules it includes."""
+
+    public: dict[str, str]
+    generated: tuple[str, ...] = ()
+
+
+@functools.cache
+def record() -> dict[str, Module]:
+    """The modules of TensorFlow's tree, by path below ``tensorflow``."""
+    found = {}
+    text = resources.files("millrace.compat").joinpath("tensorflow_tree.txt").read_text()
+    for line in text.splitlines():
+        path, *words = line.split()
+        pairs = (word.partition("=") for word in words if word[0] != "*")
+        public = {name: origin or name for name, _, origin in pairs}
+        found[path] = Module(public, tuple(word[1:] for word in words if word[0] == "*"))
+    for path in generated_ops.record():
+        found[path] = Module({}, (path,))
+    return found
+
+
+@functools.cache
+def _packages() -> frozenset[str]:
+    paths = (path.split(".")[:-1] for path in record())
+    return frozenset(".".join(parts[:i]) for parts in paths for i in range(1, len(parts) + 1))
+
+
+def is_package(path: str) -> bool:
+    """Whether a path of TensorFlow's tree holds further modules."""
+    return path in _packages()
+
+
+class InternalModule(types.ModuleType):
+    """A module of TensorFlow's tree, whose names are found when they are asked for."""
+
+    def __init__(self, path: str) -> None:
+        """Takes the path below ``tensorflow``."""
+        super().__init__(f"tensorflow.{path}", f"TensorFlow's {path}, as Millrace has it.")
+        self._path = path
+        self._overlay = _overlay(path)
+        if is_package(path) or hasattr(self._overlay, "__path__"):
+            self.__path__: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "__all__":
+            return [each for each in dir(self) if not each.startswith("_")]
+        if name.startswith("__"):
+            raise AttributeError(name)
+        value = self._find(name)
+        setattr(self, name, value)
+        return value
+
+    def _find(self, name: str) -> Any:
+        if self._overlay is not None and name in vars(self._overlay):
+            return getattr(self._overlay, name)
+        module = record().get(self._path, Module({}))
+        if name in module.public:
+            return _public(module.public[name], f"{self.__name__}.{name}")
+        for generated in module.generated:
+            if name in generated_ops.record()[generated]:
+                return generated_ops.generated_function(generated, name)
+        if hasattr(self, "__path__") and (found := find(f"{self._path}.{name}")) is not None:
+            return found
+        raise AttributeError(describe_missing(f"{self.__name__}.{name}", name), name=name, obj=self)
+
+    def __dir__(self) -> list[str]:
+        names = {n for n in vars(self._overlay or object) if not n.startswith("__")}
+        module = record().get(self._path, Module({}))
+        names.update(n for n, origin in module.public.items() if _is_there(origin))
+        names.update(n for each in module.generated for n in generated_ops.offered(each))
+        return sorted(names)
+
+
+@functools.cache
+def find(path: str) -> types.ModuleType | None:
+    """The module of TensorFlow's tree at a path below ``tensorflow``, if Millrace has any of it."""
+    if path.endswith("_pb2"):
+        return _overlay(path) or _messages(path)
+    module = record().get(path)
+    if module is None and path not in _packages() and _overlay(path) is None:
+        return None
+    if not _offers_something(path):
+        return None
+    return InternalModule(path)
+
+
+def _offers_something(path: str) -> bool:
+    """Whether a module has a name to give, or holds a module that does."""
+    if _overlay(path) is not None:
+        return True
+    module = record().get(path, Module({}))
+    if module.generated or any(_is_there(origin) for origin in module.public.values()):
+        return True
+    return any(_offers_something(p) for p in record() if p.rpartition(".")[0] == path)
+
+
+@functools.cache
+def _overlay(path: str) -> types.ModuleType | None:
+    name = f"{OVERLAY}.{path}"
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not name.startswith(error.name):
+            raise
+        return None
+
+
+def _messages(path: str) -> types.ModuleType | None:
+    name = f"{_MESSAGES}.{path.rpartition('.')[2]}"
+    if not path.startswith("core.") or importlib.util.find_spec(name) is None:
+        return None
+    return importlib.import_module(name)
+
+
+def _public(origin: str, asked: str) -> Any:
+    found: Any = importlib.import_module("millrace")
+    for part in origin.split("."):
+        if not hasattr(found, part) or isinstance(getattr(found, part), InternalModule):
+            raise AttributeError(
+                f"{asked} is not in Millrace: it is TensorFlow's tf.{origin}, which is missing too",
+                name=part,
+                obj=found,
+            )
+        found = getattr(found, part)
+    return found
+
+
+def _is_there(origin: str) -> bool:
+    try:
+        _public(origin, origin)
+    except (AttributeError, ImportError):
+        return False
+    return True
+
+
+#: Namespaces that a suggestion may name.
+_NAMESPACES = (
+    "train nn math io image losses metrics initializers summary strings linalg sparse gfile "
+    "logging errors dtypes test lookup saved_model nest layers data contrib.layers contrib.rnn "
+    "contrib.framework contrib.training"
+).split()
+
+
+def describe_missing(path: str, name: str) -> str:
+    """One sentence about a name that Millrace lacks, with what is near."""
+    known: dict[str, str] = {}
+    for namespace in ["", *_NAMESPACES]:
+        try:
+            place = importlib.import_module(f"millrace.{namespace}".rstrip("."))
+        except ImportError:
+            continue
+        for each in dir(place):
+            if not each.startswith("_"):
+                known.setdefault(each, f"tf.{namespace}.{each}".replace("..", "."))
+    if name in known:
+        return f"{path} is not in Millrace; there is {known[name]}"
+    near = [known[each] for each in difflib.get_close_matches(name, known, n=3)]
+    advice = f"near it: {', '.join(near)}" if near else "nothing has a name near it"
+    return f"{path} is not in Millrace; {advice}"

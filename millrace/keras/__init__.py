@@ -1,0 +1,1 @@
+"""`tf.keras`: layers and models as graph programs use them. Re-exports only."""

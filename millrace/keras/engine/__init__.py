@@ -1,0 +1,1 @@
+"""The engine of Keras: layers, the calls that connect them, models."""

@@ -1,0 +1,154 @@
+"""Which nodes may be part of an XLA program: what the passes of a task must know of the runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from millrace.graph.function import Function
+from millrace.ops.random.random import SHARES_PROGRAMS
+from millrace.passes import schedule
+from millrace.passes.function_body import (
+    FIRST_ARGUMENT,
+    LOOPS,
+    body_of,
+    forward,
+    forward_type,
+    functions_of,
+    length_inputs,
+    loop_functions,
+)
+from millrace.passes.node import (
+    Edge,
+    Node,
+    Program,
+    is_array_handle,
+    is_chosen_reference,
+    names_variable,
+    variable_of,
+)
+from millrace.runtime import row_stage
+from millrace.runtime.compiled_stage import MAX_EMBEDDED_BYTES, VariableUse
+
+
+def compilable(program: Program) -> Callable[[Node], bool]:
+    """For each node of a program, whether it may be part of an XLA program.
+
+    Rows of large tables, and the first random values of variables, are not.
+    """
+    alone = _initial_draws(program) | row_stage.nodes_in_rows(program)
+    folded: dict[Edge, bool] = {}
+    return lambda node: node not in alone and can_compile(node, folded)
+
+
+_NOT_IN_XLA = frozenset(("string", "variant", "resource"))
+
+
+def can_compile(node: Node, folded: dict[Edge, bool]) -> bool:
+    """Whether a node may be part of an XLA program.
+
+    A host kernel may when its inputs are known while the program is traced.
+
+    Args:
+      node: The node.
+      folded: What is known already of `schedule.is_folded`; grows.
+    """
+    if not node.definition.is_pure and not (
+        node.definition.is_foldable
+        and node.inputs
+        and all(schedule.is_folded(edge, folded) for edge in node.inputs)
+    ):
+        return False
+    for edge in node.inputs:
+        if is_array_handle(edge):
+            if edge.node.attrs["dynamic_size"]:
+                # It grows as it is written: positions must be there to be looked at.
+                return False
+            continue
+        if is_chosen_reference(edge):
+            return False
+        base = edge.dtype.base_dtype.name
+        if base == "resource" and (variable := variable_of(edge)) is not None:
+            base = variable.attrs["dtype"].name
+        if base in _NOT_IN_XLA and not (node.type == "Assert" and _is_short_constant(edge)):
+            return False
+    for i, dtype in enumerate(node.output_types):
+        if node.type in LOOPS and names_variable(node.inputs[i]):
+            continue  # a handle goes through a loop unchanged
+        name = dtype.base_dtype.name
+        if name in _NOT_IN_XLA and not (
+            name == "resource"
+            and (variable_of(Edge(node, i)) is not None or is_array_handle(Edge(node, i)))
+        ):
+            return False
+    return not functions_of(node) or _body_can_compile(node, folded)
+
+
+def _is_short_constant(edge: Edge) -> bool:
+    """Whether the edge is, say, the text of an assertion: known, and only needed if it fails."""
+    node = edge.node
+    return node.type == "Const" and node.attrs["value"].nbytes <= MAX_EMBEDDED_BYTES
+
+
+def _body_can_compile(node: Node, folded: dict[Edge, bool]) -> bool:
+    """Whether a conditional or loop can be part of an XLA program.
+
+    Its bodies must be pure and leave variables alone; a loop must keep its variables' shapes,
+    and for its gradient the number of iterations must be known while tracing.
+    """
+    if forward_type(node) in LOOPS:
+        if forward(node)[1].get("_shapes_vary", False):
+            return False
+        if node.type == "VectorJacobianProduct" and length_inputs(node) is None:
+            return False
+    for function in functions_of(node):
+        body = body_of(node, function)
+        known = _folded_arguments(node, function, body, folded)
+        for inner in body.nodes:
+            if (
+                not can_compile(inner, known)
+                or schedule.writes_state(inner)
+                or inner.type == "Assert"
+                or any(
+                    not schedule.is_folded(inner.inputs[i], known)
+                    for i in schedule.static_positions(inner)
+                )
+            ):
+                return False
+    return True
+
+
+def _folded_arguments(
+    node: Node, function: Function, body: Program, folded: dict[Edge, bool]
+) -> dict[Edge, bool]:
+    """Which arguments of a body are known while tracing: those that the caller knows.
+
+    In a loop that holds only for what every iteration hands on unchanged.
+    """
+    first = FIRST_ARGUMENT[forward_type(node)]
+    loops = forward_type(node) in LOOPS
+    unchanged = [True] * len(body.arguments)
+    if loops:
+        outputs = loop_functions(node)[1].outputs
+        inputs = loop_functions(node)[1].inputs
+        unchanged = [o is i for o, i in zip(outputs, inputs, strict=True)]
+    return {
+        edge: unchanged[i] and schedule.is_folded(node.inputs[first + i], folded)
+        for i, edge in enumerate(body.arguments)
+    }
+
+
+def _initial_draws(program: Program) -> set[Node]:
+    """Random nodes of a program that only initializes variables.
+
+    It runs once. A copy of the generator for every weight would take seconds to compile, so
+    these nodes run by themselves, with compiled programs that they share.
+    """
+    draws = {
+        node
+        for node in program.nodes
+        if node.type in SHARES_PROGRAMS and all(e.node.type == "Const" for e in node.inputs)
+    }
+    if len(draws) < 2 or program.arguments:
+        return set()
+    use = VariableUse(program.nodes, frozenset())
+    return draws if use.written and not use.read else set()

@@ -1,0 +1,19 @@
+"""From a task's program to its plan: the passes of a task, then the stages."""
+
+from __future__ import annotations
+
+from millrace.passes import pipeline
+from millrace.passes.node import Program, Setting
+from millrace.runtime.compilable import compilable
+from millrace.runtime.plan import Plan
+
+
+def plan_of(program: Program, *, feeds_one_by_one: bool = False) -> Plan:
+    """The plan of a program.
+
+    Args:
+      program: All nodes of it run on this task.
+      feeds_one_by_one: Whether its arguments arrive one after the other, in a partial run.
+    """
+    setting = Setting(feeds_one_by_one=feeds_one_by_one, compilable=compilable)
+    return Plan(pipeline.for_task(program.with_setting(setting)), plan_of)
