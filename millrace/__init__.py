@@ -5,9 +5,9 @@ This package is a facade: everything in it is re-exported from the folders below
 
 from typing import TYPE_CHECKING
 
-from millrace.platform import collector, deferred
+from millrace.platform import deferred, process_tuning
 
-collector.rest()
+process_tuning.rest_collector()
 
 from millrace import (
     bitwise,
@@ -273,4 +273,4 @@ else:
         globals(),
     )
 
-collector.resume()
+process_tuning.resume_collector()

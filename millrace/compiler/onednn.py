@@ -3,8 +3,9 @@
 jaxlib carries oneDNN, and XLA has an operation that calls it (on XLA's own threads, without
 Python), but XLA's flags do not lead there: a program must name the operation itself. It is an
 inner part of XLA, so this module is careful: what it was not tried with it does not use
-(`unreachable_because`), and what oneDNN cannot do it does not ask for (`takes`), for an error
-down there ends the process. Why and how fast: docs/decisions/0003-convolution-lowering.md.
+(`unreachable_because`; `private.INTERFACES` has the releases), and what oneDNN cannot do it does
+not ask for (`takes`), for an error down there ends the process. Why and how fast:
+docs/decisions/0003-convolution-lowering.md.
 
 Arrays have their channels last: ``[batch, height, width, channels]``, and filters are
 ``[height, width, in_channels, out_channels]``. Nothing here can be differentiated by JAX.
@@ -22,13 +23,13 @@ from typing import Any
 
 import jaxlib
 
+from millrace.compiler import private
 from millrace.compiler.xla import jax, jnp
 
 __all__: list[str] = []
 
-#: The operation's name, and the releases in which it takes what `_description` writes.
+#: The operation's name.
 TARGET = "__onednn$convolution"
-TRIED_RELEASES = ("0.10.0", "0.10.1", "0.10.2")
 #: How many multiplications make a convolution worth setting oneDNN up for it.
 LEAST_WORK = 2**25
 
@@ -44,8 +45,9 @@ def unreachable_because() -> str | None:
         return "the environment says MILLRACE_ONEDNN=0"
     if platform.system() != "Linux" or platform.machine() != "x86_64":
         return f"not tried on {platform.system()}, {platform.machine()}"
-    if jaxlib.__version__ not in TRIED_RELEASES:
-        return f"not tried with jaxlib {jaxlib.__version__}, only {', '.join(TRIED_RELEASES)}"
+    if not private.knows("oneDNN"):
+        tried = ", ".join(private.INTERFACES["oneDNN"].releases)
+        return f"not tried with jaxlib {jaxlib.__version__}, only {tried}"
     if not _has_wide_registers():
         return "the processor lacks AVX2, and oneDNN is slow there"
     if jax.default_backend() != "cpu":

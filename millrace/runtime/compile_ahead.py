@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from millrace.compiler import private
 from millrace.compiler.xla import jax
 from millrace.core.tensor_shape import TensorShape
 from millrace.passes.node import Edge, Node
@@ -84,7 +85,7 @@ class Programs:
           `program`, or another that was compiled before.
         """
         lowered = program.lower(*forms)
-        said, used = notes(lowered.out_info), _arguments_used(lowered)
+        said, used = notes(lowered.out_info), private.arguments_used(lowered)
         if said is None or used is None:
             lowered.compile()
             return program
@@ -109,17 +110,6 @@ class Programs:
             with self._lock:
                 del self._in_work[key]
             done.set()
-
-
-def _arguments_used(lowered: Any) -> tuple[int, ...] | None:
-    """Which arguments a program's text speaks of; None if this JAX does not tell.
-
-    Those that it does not use are not in its text, and constants may be arguments too.
-    """
-    if getattr(jax.config, "jax_use_simplified_jaxpr_constants", False):
-        return None
-    found = getattr(getattr(lowered, "_lowering", None), "compile_args", {}).get("kept_var_idx")
-    return None if found is None else tuple(sorted(found))
 
 
 #: Of this process: a ps has one part of a step for each worker.

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import math
 
-from millrace.compiler import blas, xla
+from millrace.compiler import xla
 from millrace.core.cluster_spec import ClusterSpec
 from millrace.graph.graph import Graph
+from millrace.platform import process_tuning
 
 #: A matrix product of as many multiplications is worth more threads than the machine's share.
 MUCH_WORK = 200_000_000
@@ -41,7 +42,7 @@ def choose(cores: int, tasks: int, same_job: int, work: int | None) -> int | Non
 def use(count: int) -> None:
     """Gives XLA so many threads, unless it has its threads already or the user chose."""
     if xla.use_threads(count) and count == 1:
-        blas.use_one_thread()
+        process_tuning.use_one_blas_thread()
 
 
 def neighbours(cluster: ClusterSpec, job: str, address: str) -> tuple[int, int]:

@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from jax._src.extend import random as jax_random  # jax.extend would load all of Pallas
 
+from millrace.compiler import private
 from millrace.compiler.xla import jax, jnp, lax
 
 #: The round constants of the paper.
@@ -375,7 +375,7 @@ def _random_bits(key: Any, bit_width: int, shape: tuple[int, ...]) -> Any:
     return words.astype(np.dtype(f"uint{bit_width}")).reshape(shape)
 
 
-PHILOX: Any = jax_random.define_prng_impl(
+PHILOX: Any = private.define_prng_impl(
     key_shape=(_KEY_WORDS,),
     seed=_seed,
     split=_split,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from millrace.compiler import xla
+from millrace.compiler import private, xla
 
 
 @pytest.fixture
@@ -13,7 +13,7 @@ def quickly(monkeypatch):
 
     def found(flags="", version="0.10.2", **more):
         monkeypatch.setenv("XLA_FLAGS", flags)
-        monkeypatch.setattr(xla.jaxlib, "__version__", version)
+        monkeypatch.setattr(private.jaxlib, "__version__", version)
         monkeypatch.setattr(xla, "_QUICKLY", {**xla._QUICKLY, **more})
         return set(xla._compiled_quickly.__wrapped__())
 

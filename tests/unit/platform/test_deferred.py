@@ -1,8 +1,7 @@
-"""What is loaded at its first use, and the collector that rests while modules load."""
+"""What is loaded at its first use, and what stands for it until then."""
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import pytest
 
 import millrace as tf
-from millrace.platform import collector, deferred
+from millrace.platform import deferred
 
 
 @pytest.fixture
@@ -73,37 +72,3 @@ def test_the_namespace_lists_what_it_has_not_loaded_yet() -> None:
     assert tf.test is sys.modules["millrace.test"]
     with pytest.raises(AttributeError, match="module 'millrace' has no attribute 'no_such_name'"):
         _ = tf.no_such_name
-
-
-@pytest.fixture
-def thaw() -> Iterator[None]:
-    """What a test freezes may be garbage of the tests before it."""
-    yield
-    gc.unfreeze()
-
-
-@pytest.mark.usefixtures("thaw")
-def test_the_collector_works_after_a_rest_as_before() -> None:
-    before, frozen = gc.get_threshold(), gc.get_freeze_count()
-    try:
-        collector.rest()
-        collector.rest()  # an import within an import
-        assert gc.get_threshold()[0] > before[0]
-    finally:
-        collector.resume()
-    assert gc.get_threshold() == before
-    assert gc.isenabled()
-    assert gc.get_freeze_count() > frozen
-
-
-@pytest.mark.usefixtures("thaw")
-def test_a_collector_that_is_switched_off_stays_so() -> None:
-    before = gc.get_threshold()
-    gc.set_threshold(0)
-    try:
-        collector.rest()
-        assert gc.get_threshold()[0] == 0
-        collector.resume()
-        assert gc.get_threshold()[0] == 0
-    finally:
-        gc.set_threshold(*before)
