@@ -99,8 +99,15 @@ _IN_MEMORY = re.compile(r"Accumulator|Queue(V2)?$|QueueSize|QueueIsClosed|HashTa
 class HostStage:
     """One node that runs in Python, on NumPy arrays."""
 
-    def __init__(self, node: Node, blocking: bool, wanted: set[Edge]) -> None:
+    def __init__(
+        self,
+        node: Node,
+        blocking: bool,
+        wanted: set[Edge],
+        make_plan: Callable[[Program], Plan],
+    ) -> None:
         self.node = node
+        self._make_plan = make_plan
         self.nodes = [node]
         self.blocking = blocking
         self.outputs = [Edge(node, i) for i in range(len(node.output_types))]
@@ -136,7 +143,7 @@ class HostStage:
             StoredState(step.resources),
             rng=lambda node: random_key(node, step.random_counters([node])[0]),
             ctx=step,
-            bind=lambda node: Binder(node, step, Plan),
+            bind=lambda node: Binder(node, step, self._make_plan),
         )
         env = {
             edge: value
@@ -228,7 +235,7 @@ class Plan:
             elif first.inputs and first.inputs[0].node in absorbed:
                 self.stages.append(handle_stage(first, stage.blocking))
             else:
-                self.stages.append(HostStage(first, stage.blocking, outside))
+                self.stages.append(HostStage(first, stage.blocking, outside, make_plan))
         self._arguments = list(program.arguments)
         self.argument_slots = [self._slot(edge) for edge in program.arguments]
         taken = Counter(edge for stage in self.stages for edge in stage.inputs)
