@@ -14,6 +14,7 @@ from millrace.passes.function_body import (
     forward,
     forward_type,
     functions_of,
+    is_first_gradient,
     length_inputs,
     loop_functions,
 )
@@ -98,8 +99,8 @@ def _body_can_compile(node: Node, folded: dict[Edge, bool]) -> bool:
     if forward_type(node) in LOOPS:
         if forward(node)[1].get("_shapes_vary", False):
             return False
-        if node.type == "VectorJacobianProduct" and length_inputs(node) is None:
-            return False
+        if is_first_gradient(node) and length_inputs(node) is None:
+            return False  # the host keeps the state of every iteration, a program only some
     for function in functions_of(node):
         body = body_of(node, function)
         known = _folded_arguments(node, function, body, folded)

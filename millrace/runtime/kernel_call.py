@@ -12,10 +12,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from millrace.compiler.xla import jax, jnp
+from millrace.compiler.xla import jax, jnp, lax
 from millrace.core import errors
 from millrace.core.dead import DEAD
 from millrace.graph.constant_value import check_now
+from millrace.graph.registry import NO_GRADIENT
 from millrace.ops.control_flow.loop_lowering import NotCompilable
 from millrace.ops.control_flow.tensor_array_value import TensorArrayValue, elementwise
 from millrace.passes.function_body import body_of, deciding_positions, functions_of, slice_of
@@ -159,8 +160,11 @@ class Services:
         ctx: Any = None,
         traced: bool = False,
         bind: Callable[[Node], Any] | None = None,
+        in_body: bool = False,
     ) -> None:
         self.state = state
+        #: Whether the nodes are those of a conditional's or loop's body.
+        self.in_body = in_body
         #: Whether variables read as values inside an XLA program.
         self.traced = traced
         self._rng = rng
@@ -239,6 +243,7 @@ class Invoker:
         args: list[Any],
         key: Any = None,
         only: list[int] | None = None,
+        controls: bool = True,
     ) -> tuple[list[Any], Any]:
         """Runs one body.
 
@@ -247,6 +252,7 @@ class Invoker:
           args: Values of its arguments.
           key: A random key that all random ops inside derive theirs from.
           only: Positions of the outputs that are wanted; None for all.
+          controls: Whether what only has to happen before these is run too.
 
         Returns:
           The outputs (None for those not wanted), and whether all checks inside hold.
@@ -279,12 +285,17 @@ class Invoker:
         if self._overrides:
             state = _Overridden(state, self._overrides)
         inner_services = Services(
-            state, rng=key_of, check=check_for, ctx=services._ctx, traced=services.traced
+            state,
+            rng=key_of,
+            check=check_for,
+            ctx=services._ctx,
+            traced=services.traced,
+            in_body=True,
         )
         nodes = program.nodes
         wanted = range(len(program.results)) if only is None else only
         if only is not None:
-            nodes = slice_of(program, [program.results[i] for i in only])
+            nodes = slice_of(program, [program.results[i] for i in only], controls)
         run_nodes(nodes, env, inner_services)
         outputs: list[Any] = [None] * len(program.results)
         for i in wanted:
@@ -417,6 +428,10 @@ def reference_positions(node: Node) -> set[int]:
     return positions
 
 
+def _has_gradient(definition: Any) -> bool:
+    return definition.is_pure and definition.gradient_rule is not NO_GRADIENT
+
+
 def call(node: Node, inputs: list[Any], services: Services) -> list[Any]:
     """Runs one pure or host kernel and returns its outputs, flattened.
 
@@ -434,6 +449,9 @@ def call(node: Node, inputs: list[Any], services: Services) -> list[Any]:
             on_host = on_host and not any(
                 isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(value)
             )
+    if services.in_body and not _has_gradient(definition):
+        # JAX may be differentiating the body.
+        inputs = [lax.stop_gradient(v) if isinstance(v, jax.core.Tracer) else v for v in inputs]
     if has_array:
         result = elementwise(node.type, inputs)
         if result is not NotImplemented:
