@@ -27,8 +27,8 @@ from millrace.passes.node import (
     names_variable,
     variable_of,
 )
-from millrace.runtime import row_stage
 from millrace.runtime.compiled_stage import MAX_EMBEDDED_BYTES, VariableUse
+from millrace.runtime.stages.rows import nodes_in_rows
 
 
 def compilable(program: Program) -> Callable[[Node], bool]:
@@ -36,7 +36,7 @@ def compilable(program: Program) -> Callable[[Node], bool]:
 
     Rows of large tables, and the first random values of variables, are not.
     """
-    alone = _initial_draws(program) | row_stage.nodes_in_rows(program)
+    alone = _initial_draws(program) | nodes_in_rows(program)
     folded: dict[Edge, bool] = {}
     return lambda node: node not in alone and can_compile(node, folded)
 

@@ -192,6 +192,9 @@ class _Slots(NamedTuple):
 class CompiledStage:
     """One XLA call: values and variables in, values and variables out."""
 
+    may_block = False
+    is_short = True
+
     def __init__(
         self,
         nodes: list[Node],
@@ -256,6 +259,11 @@ class CompiledStage:
         self._is_long = False
         #: Where the latest run has its variables; for a program that is being made.
         self._resources: ResourceStore | None = None
+
+    @property
+    def node(self) -> Node:
+        """The node that words name."""
+        return self.nodes[0]
 
     def run(self, inputs: list[Any], step: Any) -> list[Any]:
         """Runs the stage.

@@ -38,11 +38,13 @@ from millrace.passes.node import (
 from millrace.passes.schedule import writes_state
 from millrace.runtime.compiled_stage import random_key
 from millrace.runtime.kernel_call import Services, StoredState, call
+from millrace.runtime.stage import Stage, Value
+from millrace.runtime.step import Step
 
 PlanFactory = Callable[[Program], Any]
 
 
-def function_stage(node: Node, make_plan: PlanFactory) -> Any:
+def function_stage(node: Node, make_plan: PlanFactory) -> Stage:
     """The stage that runs a node's functions on the host."""
     if node.type == "VectorJacobianProduct":
         if forward_type(node) in LOOPS and is_first_gradient(node):
@@ -56,7 +58,9 @@ def function_stage(node: Node, make_plan: PlanFactory) -> Any:
 class _FunctionStage:
     """What the stages below share: inputs, outputs, plans of bodies."""
 
-    blocking = False
+    may_block = False
+    #: A body may wait, and holds the thread meanwhile.
+    is_short = False
 
     def __init__(self, node: Node, make_plan: PlanFactory | None = None) -> None:
         self.node = node
@@ -71,7 +75,7 @@ class _FunctionStage:
         """The node's name."""
         return self.node.name
 
-    def _all_inputs(self, inputs: list[Any], step: Any) -> list[Any]:
+    def _all_inputs(self, inputs: list[Value], step: Step) -> list[Value]:
         """One value an input of the node; None for variables and TensorArray handles."""
         values = dict(zip(self.inputs, inputs, strict=True))
         state = StoredState(step.resources)
@@ -85,19 +89,19 @@ class _FunctionStage:
                 found.append(values.get(edge))
         return found
 
-    def _call(self, function: Function, args: list[Any], step: Any) -> list[Any]:
+    def _call(self, function: Function, args: list[Value], step: Step) -> list[Value]:
         plan = self._plans.get(function.name)
         if plan is None:
             assert self._make_plan is not None
             body = body_of(self.node, function)
             plan = self._plans[function.name] = self._make_plan(body)
-        return step.run_plan(plan, args)  # type: ignore[no-any-return]
+        return step.run_plan(plan, args)
 
 
 class BranchStage(_FunctionStage):
     """An If or Case."""
 
-    def run(self, inputs: list[Any], step: Any) -> list[Any]:
+    def run(self, inputs: list[Value], step: Step) -> list[Value]:
         """Runs the chosen branch."""
         values = self._all_inputs(inputs, step)
         attrs = self.node.attrs
@@ -114,7 +118,7 @@ class BranchStage(_FunctionStage):
 class LoopStage(_FunctionStage):
     """A While."""
 
-    def run(self, inputs: list[Any], step: Any) -> list[Any]:
+    def run(self, inputs: list[Value], step: Step) -> list[Value]:
         """Runs iterations until the condition fails."""
         values = self._all_inputs(inputs, step)
         condition, body = loop_functions(self.node)
@@ -129,7 +133,7 @@ class LoopStage(_FunctionStage):
 class ConditionalGradientStage(_FunctionStage):
     """The gradient of a conditional, or of a gradient, that is not part of a compiled stage."""
 
-    def run(self, inputs: list[Any], step: Any) -> list[Any]:
+    def run(self, inputs: list[Value], step: Step) -> list[Value]:
         """Differentiates the branch that was taken."""
         return call(
             self.node,
@@ -163,7 +167,7 @@ class LoopGradientStage(_FunctionStage):
             is_array_handle(edge) and edge.node.attrs["dynamic_size"] for edge in node.inputs
         ) or any(_runs_on_host(body) for body in bodies_of(node))
 
-    def run(self, inputs: list[Any], step: Any) -> list[Any]:
+    def run(self, inputs: list[Value], step: Step) -> list[Value]:
         """The gradients of the loop's inputs."""
         node = self.node
         places = node.definition.signature.input_slices(node.attrs)
@@ -191,7 +195,7 @@ class LoopGradientStage(_FunctionStage):
             total = dict(zip(wrt, pull_back(before, inner, [total[i] for i in wrt]), strict=True))
         return [total[i] for i in wrt]
 
-    def _programs(self, step: Any, wrt: list[int]) -> tuple[Any, Any, Any]:
+    def _programs(self, step: Step, wrt: list[int]) -> tuple[Any, Any, Any]:
         if self._compiled is None:
             condition, body = loop_functions(self.node)
             services = Services(StoredState(step.resources), ctx=step)

@@ -21,8 +21,13 @@ from millrace.passes.node import Edge, Node, is_variable_edge, variable_of
 from millrace.passes.transfer import RECEIVE
 from millrace.protocol.accumulator import Take
 from millrace.protocol.attempt import Attempt
+from millrace.runtime.cancellation import Cancellation
 from millrace.runtime.deferred import Deferred
-from millrace.runtime.kernel_call import StoredState, VariableRef, call_plainly, op_error
+from millrace.runtime.found import Found
+from millrace.runtime.kernel_call import StoredState, call_plainly, op_error
+from millrace.runtime.stage import Value
+from millrace.runtime.stages.host import IN_MEMORY, flat_when_done, on_host
+from millrace.runtime.step import Step
 
 _ARRAY = {np.ndarray}
 
@@ -32,24 +37,25 @@ class Handles:
 
     def __init__(self, makers: list[Node]) -> None:
         self._makers = makers
-        self._found: tuple[Any, int, list[Any]] | None = None
+        self._found: Found[list[Value]] = Found()
 
-    def get(self, step: Any) -> list[Any]:
+    def get(self, step: Step) -> list[Value]:
         """The handles, in the order of their nodes."""
-        found, generation = self._found, step.resources.generation
-        if found is None or found[0] is not step.session or found[1] != generation:
-            handles = [call_plainly(maker, [], step)[0] for maker in self._makers]
-            found = self._found = step.session, generation, handles
-        return found[2]
+        return self._found.get(
+            step.session,
+            step.resources,
+            lambda: [call_plainly(maker, [], step)[0] for maker in self._makers],
+        )
 
 
 class HandleStage:
     """One node that asks something of a queue or an accumulator whose node was absorbed."""
 
-    def __init__(self, node: Node, blocking: bool) -> None:
+    def __init__(self, node: Node) -> None:
         self.node = node
         self.nodes = [node]
-        self.blocking = blocking
+        self.may_block = node.definition.kind == "blocking"
+        self.is_short = self.may_block or IN_MEMORY.search(node.type) is not None
         self.inputs = list(dict.fromkeys(node.inputs[1:]))
         self.outputs = [Edge(node, i) for i in range(len(node.output_types))]
         self._places = [self.inputs.index(edge) for edge in node.inputs[1:]]
@@ -60,14 +66,17 @@ class HandleStage:
         """The node's name."""
         return self.node.name
 
-    def run(self, inputs: list[Any], step: Any) -> Any:
+    def run(self, inputs: list[Value], step: Step) -> list[Value] | Deferred:
         """Runs the kernel; a blocking one may return a Deferred of its outputs."""
         values = [on_host(inputs[place]) for place in self._places]
-        return call_plainly(self.node, [*self._handles.get(step), *values], step)
+        outputs = call_plainly(self.node, [*self._handles.get(step), *values], step)
+        return flat_when_done(self.node, outputs) if self.may_block else outputs
 
 
 class _Stage:
     """What both stages share: the accumulators behind the handles."""
+
+    is_short = True
 
     def __init__(self, node: JoinedNode) -> None:
         self.node = node
@@ -82,15 +91,14 @@ class _Stage:
         self._sources = [*self.inputs, *variables]
         self.outputs = [Edge(node, i) for i in range(len(node.output_types))]
         self._handles = Handles([member.inputs[0].node for member in node.members])
-        #: For a session, until containers are cleared.
-        self._found: tuple[Any, int, list[Accumulator]] | None = None
+        self._found: Found[list[Accumulator]] = Found()
 
     @property
     def name(self) -> str:
         """The node's name."""
         return self.node.name
 
-    def values(self, inputs: list[Any], step: Any) -> list[Any]:
+    def values(self, inputs: list[Value], step: Step) -> list[Value]:
         """The inputs as NumPy arrays, and the variables as they are now."""
         values = list(map(on_host, inputs)) if set(map(type, inputs)) - _ARRAY else inputs
         if self._variables:
@@ -98,24 +106,23 @@ class _Stage:
             values = [*values, *map(stored.read, self._variables)]
         return values
 
-    def accumulators(self, step: Any) -> list[Accumulator]:
+    def accumulators(self, step: Step) -> list[Accumulator]:
         """The accumulators of the members.
 
         Raises:
           OpError: There is none, or it is of another type than the gradients.
         """
-        found = self._found
-        if found is None or found[0] is not step.session or found[1] != step.resources.generation:
-            generation, handles = step.resources.generation, self._handles.get(step)
-            accumulators = [
+        return self._found.get(
+            step.session,
+            step.resources,
+            lambda: [
                 _accumulator(member, handle, step)
-                for member, handle in zip(self.members, handles, strict=True)
-            ]
-            found = self._found = step.session, generation, accumulators
-        return found[2]
+                for member, handle in zip(self.members, self._handles.get(step), strict=True)
+            ],
+        )
 
 
-def _accumulator(member: Node, handle: Any, step: Any) -> Accumulator:
+def _accumulator(member: Node, handle: Value, step: Step) -> Accumulator:
     try:
         found: Accumulator = shared_state.find(Accumulator, step, handle)
         found.check_type(member.attrs["dtype"])
@@ -127,7 +134,7 @@ def _accumulator(member: Node, handle: Any, step: Any) -> Accumulator:
 class ApplyGradientsStage(_Stage):
     """Adds gradients to accumulators, all in one pass."""
 
-    blocking = False
+    may_block = False
 
     def __init__(self, node: JoinedNode, use_count: Callable[[Edge], int]) -> None:
         super().__init__(node)
@@ -143,7 +150,7 @@ class ApplyGradientsStage(_Stage):
             for member in node.members
         ]
 
-    def run(self, inputs: list[Any], step: Any) -> list[Any]:
+    def run(self, inputs: list[Value], step: Step) -> list[Value]:
         """Applies; who waits for the gradients is told when all are there."""
         found = self.accumulators(step)
         values = self.values(inputs, step)
@@ -180,8 +187,7 @@ class ApplyGradientsStage(_Stage):
 class TakeGradientsStage(_Stage):
     """Takes from accumulators, and goes on when it has something from each."""
 
-    blocking = True
-    outputs_are_flat = True
+    may_block = True
 
     def __init__(self, node: JoinedNode) -> None:
         super().__init__(node)
@@ -190,7 +196,7 @@ class TakeGradientsStage(_Stage):
         self._required: list[int] = []
         self._is_constant = all(member.inputs[1].node.type == "Const" for member in node.members)
 
-    def _counts(self, values: Sequence[Any]) -> list[int]:
+    def _counts(self, values: Sequence[Value]) -> list[int]:
         required: list[int] = []
         for member, place in zip(self.members, self._places, strict=True):
             try:
@@ -201,7 +207,7 @@ class TakeGradientsStage(_Stage):
             self._required = required
         return required
 
-    def run(self, inputs: list[Any], step: Any) -> Any:
+    def run(self, inputs: list[Value], step: Step) -> list[Value] | Deferred:
         """The values of the outputs, or a Deferred of them."""
         found = self.accumulators(step)
         values = () if self._required else self.values(inputs, step)
@@ -216,20 +222,22 @@ class TakeGradientsStage(_Stage):
         if settled:
             shared_state.tell_all(settled)
             if deferred.done:
-                return deferred.result()
+                outputs: list[Value] = deferred.result()
+                return outputs
         gathering.listen(step.cancellation)
         return deferred
 
 
 def gradients_stage(
-    node: JoinedNode, use_count: Callable[[Edge], int]
+    node: Node, use_count: Callable[[Edge], int]
 ) -> ApplyGradientsStage | TakeGradientsStage:
     """The stage of a joined node.
 
     Args:
-      node: The node.
+      node: A JoinedNode.
       use_count: How often a value is used in its program.
     """
+    assert isinstance(node, JoinedNode)
     if node.definition is TAKE:
         return TakeGradientsStage(node)
     return ApplyGradientsStage(node, use_count)
@@ -245,7 +253,7 @@ class _Gathering:
     __slots__ = ("_accumulators", "_members", "_step", "_takes", "_token", "_told", "deferred")
 
     def __init__(
-        self, members: list[Node], found: list[Accumulator], takes: list[Take], step: Any
+        self, members: list[Node], found: list[Accumulator], takes: list[Take], step: Step
     ) -> None:
         self._accumulators = found
         self._members = members
@@ -256,7 +264,7 @@ class _Gathering:
         self.deferred = Deferred(functools.partial(accumulators.words, found, takes))
         self._token: int | None = None
 
-    def listen(self, cancellation: Any) -> None:
+    def listen(self, cancellation: Cancellation) -> None:
         """Has the takes cancelled with their step from now on."""
         self._token = token = cancellation.register(self._cancel)
         if token is None:
@@ -295,10 +303,3 @@ class _Gathering:
             self.deferred.set_error(error)
         else:
             self.deferred.set_result(outputs)
-
-
-def on_host(value: Any) -> Any:
-    """A value as a NumPy array."""
-    if isinstance(value, VariableRef):
-        value = value.read()
-    return value if type(value) is np.ndarray else np.asarray(value)
