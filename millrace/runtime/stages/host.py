@@ -40,9 +40,7 @@ IN_MEMORY = re.compile(r"Accumulator|Queue(V2)?$|QueueSize|QueueIsClosed|HashTab
 class HostStage:
     """One node that runs in Python, on NumPy arrays."""
 
-    def __init__(
-        self, node: Node, wanted: set[Edge], make_plan: Callable[[Program], Plan]
-    ) -> None:
+    def __init__(self, node: Node, wanted: set[Edge], make_plan: Callable[[Program], Plan]) -> None:
         self.node = node
         self._make_plan = make_plan
         self.nodes = [node]
