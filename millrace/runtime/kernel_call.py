@@ -478,11 +478,13 @@ def call(node: Node, inputs: list[Any], services: Services) -> list[Any]:
     if definition.kind == "blocking":
         return result  # type: ignore[no-any-return]
     outputs = flatten_outputs(node, result)
-    if services.traced and not on_host:
-        try:
+    try:
+        if services.traced and not on_host:
             memory.check_after(node, outputs)
-        except errors.ResourceExhaustedError as error:
-            raise op_error(node, error) from None
+        elif on_host:
+            memory.check_strings(outputs)
+    except errors.ResourceExhaustedError as error:
+        raise op_error(node, error) from None
     return outputs
 
 
