@@ -17,8 +17,6 @@ from millrace.graph.constant_value import check_now
 from millrace.graph.function import Function
 from millrace.passes.constants import detach_constants
 from millrace.passes.function_body import functions_of
-from millrace.passes.grouping import order_nodes
-from millrace.passes.inline import inline_calls
 from millrace.passes.node import (
     Edge,
     Node,
@@ -28,6 +26,7 @@ from millrace.passes.node import (
     names_variable,
 )
 from millrace.passes.prune import prune
+from millrace.passes.schedule import topological_order
 from millrace.runtime import memory
 from millrace.runtime.kernel_call import flatten_outputs, op_error
 
@@ -91,7 +90,7 @@ class Binder:
 
 
 def _program(node: Node, function: Function, captured_edges: Sequence[Edge]) -> Program:
-    program = inline_calls(prune(function.outputs, function.controls, function.inputs))
+    program = prune(function.outputs, function.controls, function.inputs)
     first = len(program.arguments) - len(captured_edges)
     known = {
         inner: edge
@@ -103,7 +102,9 @@ def _program(node: Node, function: Function, captured_edges: Sequence[Edge]) -> 
         if known:
             each.inputs = [known.get(e, e) for e in each.inputs]
     program.results = [known.get(e, e) for e in program.results]
-    return order_nodes(detach_constants(program))
+    detach_constants(program)
+    program.nodes = topological_order(program.nodes)
+    return program
 
 
 def _can_tape(node: Node) -> bool:

@@ -9,7 +9,7 @@ import pytest
 
 import millrace as tf
 from millrace.passes.bag_rows import bag_rows
-from millrace.runtime.stages import rows
+from millrace.runtime import row_stage
 
 ROWS, WIDTH = 40, 4
 BATCHES = (
@@ -23,15 +23,15 @@ BATCHES = (
 @pytest.fixture
 def types(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The op types of the stages that work on rows, as they are made."""
-    monkeypatch.setattr(rows, "MIN_TABLE_BYTES", 0)
+    monkeypatch.setattr(row_stage, "MIN_TABLE_BYTES", 0)
     made: list[str] = []
-    original = rows.row_stage
+    original = row_stage.row_stage
 
     def note(node: Any, *args: Any) -> Any:
         made.append(node.type)
         return original(node, *args)
 
-    monkeypatch.setattr(rows, "row_stage", note)
+    monkeypatch.setattr(row_stage, "row_stage", note)
     return made
 
 

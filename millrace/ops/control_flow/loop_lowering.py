@@ -1,4 +1,4 @@
-"""Conditionals and loops in JAX: `lax.cond`, `lax.scan`, `reversible_loop.while_loop`.
+"""Conditionals and loops in JAX: `lax.cond`, `lax.scan`, `lax.while_loop`.
 
 Called while a stage is traced, and also outside of a trace (a stage run op by op), where
 values are there to be looked at and plain Python does.
@@ -11,13 +11,11 @@ from typing import Any
 import numpy as np
 
 from millrace.compiler.xla import jax, jnp, lax
-from millrace.ops.control_flow import reversible_loop
 from millrace.ops.control_flow.tensor_array_value import TensorArrayValue
+from millrace.ops.random import philox
 
 #: Longer loops are not counted ahead.
 _MAX_COUNTED = 1_000_000
-#: Longer loops whose shapes change are not written out.
-_MAX_UNROLLED = 200
 
 
 class NotCompilable(Exception):
@@ -75,7 +73,9 @@ def conditional(
 
 
 def loop(cond: Any, body: Any, values: list[Any], key: Any, invoke: Any) -> tuple[list[Any], Any]:
-    """A while loop: by Python, by `lax.scan` when its length is known, or `reversible_loop`."""
+    """A while loop: by Python, by `lax.scan` when its length is known, or `lax.while_loop`."""
+    if not invoke.traced:
+        return _python_loop(cond, body, values, key, invoke)
     count = _fixed_length(cond, body, values, invoke)
     leaves = jax.tree.leaves([v for v in values if not _is_static(v)])
     if not any(isinstance(leaf, jax.core.Tracer) for leaf in leaves) and count is None:
@@ -110,7 +110,7 @@ def _python_loop(
     state = list(values)
     iteration = 0
     while bool(np.asarray(invoke(cond, state, key)[0][0])):
-        inner = None if key is None else jax.random.fold_in(key, iteration)
+        inner = None if key is None else philox.fold_in(key, iteration)
         state, ok = invoke(body, state, inner)
         if ok is not True and not bool(ok):
             return state, False
@@ -158,28 +158,14 @@ def _lax_loop(
                 new, now = step(carry, iteration)
                 return new, ok & now, iteration + 1
 
-            final, ok, _ = reversible_loop.while_loop(
+            final, ok, _ = lax.while_loop(
                 while_cond, while_body, (start, jnp.asarray(True), jnp.uint32(0))
             )
     except TypeError as error:
-        if "carry" not in str(error) and "body_fun" not in str(error):
-            raise
-        if count is not None and count <= _MAX_UNROLLED:
-            return _unrolled(body, values, key, invoke, count)
-        raise NotCompilable(str(error)) from error
+        if "carry" in str(error) or "body_fun" in str(error):
+            raise NotCompilable(str(error)) from error
+        raise
     return merged(final), ok
-
-
-def _unrolled(
-    body: Any, values: list[Any], key: Any, invoke: Any, count: int
-) -> tuple[list[Any], Any]:
-    """All iterations one after the other: their shapes may differ."""
-    state, ok = list(values), jnp.asarray(True)
-    for iteration in range(count):
-        inner = None if key is None else jax.random.fold_in(key, iteration)
-        state, now = invoke(body, state, inner)
-        ok = ok & now
-    return state, ok
 
 
 def _settled(start: list[Any], step: Any) -> list[Any]:

@@ -1,7 +1,8 @@
 """Lets what a step changes on this task go through the task's record of applied steps.
 
 The rules are in `protocol/step/applied_steps.py`; here are a lock, and the places in a plan where
-state changes. A stage that changes state has its `run` replaced: the executor need not know.
+state changes. A stage that changes state has its `run` replaced, so that it makes no difference
+which loop runs it.
 """
 
 from __future__ import annotations
@@ -80,8 +81,7 @@ class TaskRecord:
             if effect is None:
                 continue
             found = True
-            watched: Any = stage
-            watched.run = functools.partial(self._run, stage.run, effect, overwritten)
+            stage.run = functools.partial(self._run, stage.run, effect, overwritten)
         return found
 
     def _run(

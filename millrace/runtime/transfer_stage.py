@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from millrace.compiler.xla import ArrayImpl, jax
@@ -9,12 +11,8 @@ from millrace.core.dead import DEAD
 from millrace.core.written import Written
 from millrace.ops.control_flow.tensor_array_value import TensorArrayValue
 from millrace.passes.node import Edge, Node, is_variable_edge, variable_of
-from millrace.runtime.deferred import Deferred
-from millrace.runtime.found import FoundVariables
-from millrace.runtime.kernel_call import StoredState, op_error, uninitialized
+from millrace.runtime.kernel_call import StoredState, op_error, uninitialized, variable_key
 from millrace.runtime.resources import ResourceStore, VariableSlot
-from millrace.runtime.stage import Value
-from millrace.runtime.step import Step
 
 #: What is sent as it is.
 _OF_THE_HOST = (np.ndarray, Written)
@@ -23,8 +21,7 @@ _OF_THE_HOST = (np.ndarray, Written)
 class SendStage:
     """Hands values, and variables as they are now, to the exchange of the step."""
 
-    may_block = False
-    is_short = True
+    blocking = False
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -44,14 +41,14 @@ class SendStage:
                 self._sources.append((True, places[edge]))
             else:
                 self._sources.append((False, self._variables.index(variable)))
-        self._slots = FoundVariables(self._variables)
+        self._slots: tuple[ResourceStore, int, list[VariableSlot]] | None = None
 
     @property
     def name(self) -> str:
         """The node's name."""
         return self.node.name
 
-    def run(self, inputs: list[Value], step: Step) -> list[Value]:
+    def run(self, inputs: list[Any], step: Any) -> list[Any]:
         """Sends.
 
         Raises:
@@ -75,7 +72,7 @@ class SendStage:
             raise op_error(self.node, error) from None
         return []
 
-    def values(self, resources: ResourceStore) -> list[Value]:
+    def values(self, resources: ResourceStore) -> list[Any]:
         """What a send of nothing but variables sends now.
 
         Raises:
@@ -86,12 +83,19 @@ class SendStage:
 
     def slots(self, resources: ResourceStore) -> list[VariableSlot]:
         """Where what a send of nothing but variables sends is stored."""
-        held = self._slots.slots(resources)
+        held = self._held(resources)
         return [held[place] for _, place in self._sources]
 
-    def _read(self, resources: ResourceStore) -> list[Value]:
+    def _held(self, resources: ResourceStore) -> list[VariableSlot]:
+        found = self._slots
+        if found is None or found[0] is not resources or found[1] != resources.generation:
+            slots = [resources.variable(*variable_key(v)) for v in self._variables]
+            found = self._slots = resources, resources.generation, slots
+        return found[2]
+
+    def _read(self, resources: ResourceStore) -> list[Any]:
         values = []
-        for slot, variable in zip(self._slots.slots(resources), self._variables, strict=True):
+        for slot, variable in zip(self._held(resources), self._variables, strict=True):
             value = StoredState.read_slot(slot)
             if value is None:
                 raise uninitialized(variable)
@@ -102,8 +106,8 @@ class SendStage:
 class ReceiveStage:
     """Takes values from the exchange of the step, or what will have them."""
 
-    may_block = True
-    is_short = True
+    blocking = True
+    outputs_are_flat = True
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -119,13 +123,12 @@ class ReceiveStage:
         """The node's name."""
         return self.node.name
 
-    def run(self, inputs: list[Value], step: Step) -> list[Value] | Deferred:
+    def run(self, inputs: list[Any], step: Any) -> Any:
         """The values of the outputs, or a Deferred of them."""
         try:
-            received: list[Value] | Deferred = step.exchange.receive(self._source, self.key)
+            return step.exchange.receive(self._source, self.key)
         except Exception as error:
             raise op_error(self.node, error) from None
-        return received
 
 
 def can_send(node: Node) -> bool:
@@ -142,7 +145,7 @@ def _variable(edge: Edge) -> Node | None:
     return variable_of(edge) if is_variable_edge(edge) else None
 
 
-def _on_host(value: Value) -> Value:
+def _on_host(value: Any) -> Any:
     if value is DEAD:
         return value
     return (

@@ -12,7 +12,7 @@ FIRST_SECONDS = 5.0
 INTERVAL_SECONDS = 10.0
 
 
-class WaitReporter:
+class Patience:
     """One wait: when it has to speak next, and the words."""
 
     def __init__(

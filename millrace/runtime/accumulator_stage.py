@@ -21,13 +21,8 @@ from millrace.passes.node import Edge, Node, is_variable_edge, variable_of
 from millrace.passes.transfer import RECEIVE
 from millrace.protocol.accumulator import Take
 from millrace.protocol.attempt import Attempt
-from millrace.runtime.cancellation import Cancellation
 from millrace.runtime.deferred import Deferred
-from millrace.runtime.found import Found
-from millrace.runtime.kernel_call import StoredState, call_plainly, op_error
-from millrace.runtime.stage import Value
-from millrace.runtime.stages.host import IN_MEMORY, flat_when_done, on_host
-from millrace.runtime.step import Step
+from millrace.runtime.kernel_call import StoredState, VariableRef, call_plainly, op_error
 
 _ARRAY = {np.ndarray}
 
@@ -37,25 +32,24 @@ class Handles:
 
     def __init__(self, makers: list[Node]) -> None:
         self._makers = makers
-        self._found: Found[list[Value]] = Found()
+        self._found: tuple[Any, int, list[Any]] | None = None
 
-    def get(self, step: Step) -> list[Value]:
+    def get(self, step: Any) -> list[Any]:
         """The handles, in the order of their nodes."""
-        return self._found.get(
-            step.session,
-            step.resources,
-            lambda: [call_plainly(maker, [], step)[0] for maker in self._makers],
-        )
+        found, generation = self._found, step.resources.generation
+        if found is None or found[0] is not step.session or found[1] != generation:
+            handles = [call_plainly(maker, [], step)[0] for maker in self._makers]
+            found = self._found = step.session, generation, handles
+        return found[2]
 
 
 class HandleStage:
     """One node that asks something of a queue or an accumulator whose node was absorbed."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, blocking: bool) -> None:
         self.node = node
         self.nodes = [node]
-        self.may_block = node.definition.kind == "blocking"
-        self.is_short = self.may_block or IN_MEMORY.search(node.type) is not None
+        self.blocking = blocking
         self.inputs = list(dict.fromkeys(node.inputs[1:]))
         self.outputs = [Edge(node, i) for i in range(len(node.output_types))]
         self._places = [self.inputs.index(edge) for edge in node.inputs[1:]]
@@ -66,17 +60,14 @@ class HandleStage:
         """The node's name."""
         return self.node.name
 
-    def run(self, inputs: list[Value], step: Step) -> list[Value] | Deferred:
+    def run(self, inputs: list[Any], step: Any) -> Any:
         """Runs the kernel; a blocking one may return a Deferred of its outputs."""
         values = [on_host(inputs[place]) for place in self._places]
-        outputs = call_plainly(self.node, [*self._handles.get(step), *values], step)
-        return flat_when_done(self.node, outputs) if self.may_block else outputs
+        return call_plainly(self.node, [*self._handles.get(step), *values], step)
 
 
 class _Stage:
     """What both stages share: the accumulators behind the handles."""
-
-    is_short = True
 
     def __init__(self, node: JoinedNode) -> None:
         self.node = node
@@ -91,14 +82,15 @@ class _Stage:
         self._sources = [*self.inputs, *variables]
         self.outputs = [Edge(node, i) for i in range(len(node.output_types))]
         self._handles = Handles([member.inputs[0].node for member in node.members])
-        self._found: Found[list[Accumulator]] = Found()
+        #: For a session, until containers are cleared.
+        self._found: tuple[Any, int, list[Accumulator]] | None = None
 
     @property
     def name(self) -> str:
         """The node's name."""
         return self.node.name
 
-    def values(self, inputs: list[Value], step: Step) -> list[Value]:
+    def values(self, inputs: list[Any], step: Any) -> list[Any]:
         """The inputs as NumPy arrays, and the variables as they are now."""
         values = list(map(on_host, inputs)) if set(map(type, inputs)) - _ARRAY else inputs
         if self._variables:
@@ -106,23 +98,24 @@ class _Stage:
             values = [*values, *map(stored.read, self._variables)]
         return values
 
-    def accumulators(self, step: Step) -> list[Accumulator]:
+    def accumulators(self, step: Any) -> list[Accumulator]:
         """The accumulators of the members.
 
         Raises:
           OpError: There is none, or it is of another type than the gradients.
         """
-        return self._found.get(
-            step.session,
-            step.resources,
-            lambda: [
+        found = self._found
+        if found is None or found[0] is not step.session or found[1] != step.resources.generation:
+            generation, handles = step.resources.generation, self._handles.get(step)
+            accumulators = [
                 _accumulator(member, handle, step)
-                for member, handle in zip(self.members, self._handles.get(step), strict=True)
-            ],
-        )
+                for member, handle in zip(self.members, handles, strict=True)
+            ]
+            found = self._found = step.session, generation, accumulators
+        return found[2]
 
 
-def _accumulator(member: Node, handle: Value, step: Step) -> Accumulator:
+def _accumulator(member: Node, handle: Any, step: Any) -> Accumulator:
     try:
         found: Accumulator = shared_state.find(Accumulator, step, handle)
         found.check_type(member.attrs["dtype"])
@@ -134,7 +127,7 @@ def _accumulator(member: Node, handle: Value, step: Step) -> Accumulator:
 class ApplyGradientsStage(_Stage):
     """Adds gradients to accumulators, all in one pass."""
 
-    may_block = False
+    blocking = False
 
     def __init__(self, node: JoinedNode, use_count: Callable[[Edge], int]) -> None:
         super().__init__(node)
@@ -150,7 +143,7 @@ class ApplyGradientsStage(_Stage):
             for member in node.members
         ]
 
-    def run(self, inputs: list[Value], step: Step) -> list[Value]:
+    def run(self, inputs: list[Any], step: Any) -> list[Any]:
         """Applies; who waits for the gradients is told when all are there."""
         found = self.accumulators(step)
         values = self.values(inputs, step)
@@ -187,7 +180,8 @@ class ApplyGradientsStage(_Stage):
 class TakeGradientsStage(_Stage):
     """Takes from accumulators, and goes on when it has something from each."""
 
-    may_block = True
+    blocking = True
+    outputs_are_flat = True
 
     def __init__(self, node: JoinedNode) -> None:
         super().__init__(node)
@@ -196,7 +190,7 @@ class TakeGradientsStage(_Stage):
         self._required: list[int] = []
         self._is_constant = all(member.inputs[1].node.type == "Const" for member in node.members)
 
-    def _counts(self, values: Sequence[Value]) -> list[int]:
+    def _counts(self, values: Sequence[Any]) -> list[int]:
         required: list[int] = []
         for member, place in zip(self.members, self._places, strict=True):
             try:
@@ -207,7 +201,7 @@ class TakeGradientsStage(_Stage):
             self._required = required
         return required
 
-    def run(self, inputs: list[Value], step: Step) -> list[Value] | Deferred:
+    def run(self, inputs: list[Any], step: Any) -> Any:
         """The values of the outputs, or a Deferred of them."""
         found = self.accumulators(step)
         values = () if self._required else self.values(inputs, step)
@@ -222,22 +216,20 @@ class TakeGradientsStage(_Stage):
         if settled:
             shared_state.tell_all(settled)
             if deferred.done:
-                outputs: list[Value] = deferred.result()
-                return outputs
+                return deferred.result()
         gathering.listen(step.cancellation)
         return deferred
 
 
 def gradients_stage(
-    node: Node, use_count: Callable[[Edge], int]
+    node: JoinedNode, use_count: Callable[[Edge], int]
 ) -> ApplyGradientsStage | TakeGradientsStage:
     """The stage of a joined node.
 
     Args:
-      node: A JoinedNode.
+      node: The node.
       use_count: How often a value is used in its program.
     """
-    assert isinstance(node, JoinedNode)
     if node.definition is TAKE:
         return TakeGradientsStage(node)
     return ApplyGradientsStage(node, use_count)
@@ -253,7 +245,7 @@ class _Gathering:
     __slots__ = ("_accumulators", "_members", "_step", "_takes", "_token", "_told", "deferred")
 
     def __init__(
-        self, members: list[Node], found: list[Accumulator], takes: list[Take], step: Step
+        self, members: list[Node], found: list[Accumulator], takes: list[Take], step: Any
     ) -> None:
         self._accumulators = found
         self._members = members
@@ -264,7 +256,7 @@ class _Gathering:
         self.deferred = Deferred(functools.partial(accumulators.words, found, takes))
         self._token: int | None = None
 
-    def listen(self, cancellation: Cancellation) -> None:
+    def listen(self, cancellation: Any) -> None:
         """Has the takes cancelled with their step from now on."""
         self._token = token = cancellation.register(self._cancel)
         if token is None:
@@ -303,3 +295,10 @@ class _Gathering:
             self.deferred.set_error(error)
         else:
             self.deferred.set_result(outputs)
+
+
+def on_host(value: Any) -> Any:
+    """A value as a NumPy array."""
+    if isinstance(value, VariableRef):
+        value = value.read()
+    return value if type(value) is np.ndarray else np.asarray(value)

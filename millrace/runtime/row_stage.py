@@ -17,7 +17,7 @@ import ctypes
 import math
 import threading
 from collections import Counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,12 +31,9 @@ from millrace.ops.state.row_updates import ROW_UPDATES
 from millrace.passes.node import Edge, Node, Program, is_variable_edge, variable_of
 from millrace.passes.transfer import RECEIVE, SEND
 from millrace.runtime.compiled_stage import CompiledStage
-from millrace.runtime.found import FoundVariables, in_lock_order
-from millrace.runtime.kernel_call import call_plainly
-from millrace.runtime.resources import VariableSlot
-from millrace.runtime.stage import Value
-from millrace.runtime.stages.transfer import SendStage, can_send
-from millrace.runtime.step import Step
+from millrace.runtime.kernel_call import call_plainly, variable_key
+from millrace.runtime.resources import ResourceStore, VariableSlot
+from millrace.runtime.transfer_stage import SendStage, can_send
 
 #: Rows of smaller tables are left to XLA.
 MIN_TABLE_BYTES = 1 << 20
@@ -123,11 +120,20 @@ def _is_on_cpu() -> bool:
     return bool(jax.default_backend() == "cpu")
 
 
+class _Slots(NamedTuple):
+    """The storage of a stage's tables, as long as the store is the same."""
+
+    resources: ResourceStore
+    generation: int
+    tables: list[VariableSlot]
+    #: In the order in which every stage takes locks.
+    locked: list[VariableSlot]
+
+
 class _RowStage:
     """What both kinds have in common; `_compiled` does the same in the ordinary way."""
 
-    may_block = False
-    is_short = True
+    blocking = False
 
     def __init__(self, node: Node, outputs: list[Edge], name: str, count: int) -> None:
         self.node = node
@@ -142,7 +148,7 @@ class _RowStage:
         self._given: list[tuple[int | None, Any]] = [
             (places.get(edge), edge.node.attrs.get("value")) for edge in node.inputs[count:]
         ]
-        self._slots = FoundVariables(self._tables)
+        self._slots: _Slots | None = None
         #: What the tables are unless somebody assigned one of another shape.
         self._shape = tuple(self._tables[0].attrs["shape"].as_list())
         width = math.prod(self._shape[1:])
@@ -156,9 +162,21 @@ class _RowStage:
         """The node's name."""
         return self.node.name
 
-    def _values(self, inputs: list[Value]) -> list[Value]:
+    def _values(self, inputs: list[Any]) -> list[Any]:
         """The values of all inputs that are no tables."""
         return [known if place is None else inputs[place] for place, known in self._given]
+
+    def _slots_in(self, resources: ResourceStore) -> _Slots:
+        found = self._slots
+        if (
+            found is None
+            or found.resources is not resources
+            or found.generation != resources.generation
+        ):
+            tables = [resources.variable(*variable_key(v)) for v in self._tables]
+            locked = [slot for _, slot in sorted({slot.serial: slot for slot in tables}.items())]
+            found = self._slots = _Slots(resources, resources.generation, tables, locked)
+        return found
 
 
 class TakeStage(_RowStage):
@@ -168,10 +186,10 @@ class TakeStage(_RowStage):
         super().__init__(node, outputs, name, 1)
         self._padded = node.type.startswith("_Masked")
 
-    def run(self, inputs: list[Value], step: Step) -> list[Value]:
+    def run(self, inputs: list[Any], step: Any) -> list[Any]:
         """The rows; any rows where an index is padding."""
         indices = np.asarray(self._values(inputs)[0])
-        (slot,) = self._slots.slots(step.resources)
+        (slot,) = self._slots_in(step.resources).tables
         with slot.lock:
             value = slot.value  # Held here: its memory must not go when a container is cleared.
             shape = self._shape
@@ -186,10 +204,10 @@ class TakeStage(_RowStage):
                     return [rows]
         return self._compiled.run(inputs, step)
 
-    def written(self, inputs: list[Value], step: Step) -> Value:
+    def written(self, inputs: list[Any], step: Any) -> Any:
         """As `run`, but the rows are taken when their place is known."""
         indices = np.asarray(self._values(inputs)[0])
-        (slot,) = self._slots.slots(step.resources)
+        (slot,) = self._slots_in(step.resources).tables
         shape, value = self._shape, slot.value
         if value is None or value.shape != shape:
             return self.run(inputs, step)[0]
@@ -226,43 +244,37 @@ class UpdateStage(_RowStage):
         with one_pass.tracing(one_pass.is_possible()):
             return tables, list(self._update.apply(rows, given, self.node))
 
-    def run(self, inputs: list[Value], step: Step) -> list[Value]:
+    def run(self, inputs: list[Any], step: Any) -> list[Any]:
         """Updates the rows."""
         update = self._update
         given = self._values(inputs)
         indices = np.asarray(given[update.indices - update.variables])
         gradient = given[update.gradient - update.variables]
         given[update.indices - update.variables] = None
-        slots = self._slots.slots(step.resources)
-        locked = in_lock_order(slots)
+        slots = self._slots_in(step.resources)
         with self._lock:
-            for slot in locked:
+            for slot in slots.locked:
                 slot.lock.acquire()
             try:
-                is_each_another = len(locked) == len(slots)
-                if is_each_another and self._update_rows(slots, indices, gradient.shape, given):
+                if self._update_rows(slots, indices, gradient.shape, given):
                     step.xla_calls += 1
                     return []
             finally:
-                for slot in reversed(locked):
+                for slot in reversed(slots.locked):
                     slot.lock.release()
         return self._compiled.run(inputs, step)
 
     def _update_rows(
-        self,
-        slots: list[VariableSlot],
-        indices: Value,
-        gradient: tuple[int, ...],
-        given: list[Value],
+        self, slots: _Slots, indices: Any, gradient: tuple[int, ...], given: list[Any]
     ) -> bool:
         """Updates the rows, or nothing; returns whether it could."""
-        tables = [slot.value for slot in slots]
+        tables = [slot.value for slot in slots.tables]
         shape, length = self._shape, len(indices)
         for table in tables:
             if not isinstance(table, jax.Array) or table.shape != shape:
                 return False
         all_rows = (length, *shape[1:])
-        if gradient not in ((), all_rows) or indices.ndim != 1:
+        if gradient not in ((), all_rows) or indices.ndim != 1 or len(slots.locked) < len(tables):
             return False
         count = _count_rows(indices, shape[0], self._padded)
         if count is None:
@@ -280,7 +292,9 @@ class UpdateStage(_RowStage):
             options = JOINING_LOOPS if one_pass.is_possible() else None
             self._program = compiled(self._new_rows, donate_argnums=(0, 1), options=options)
         tables, rows = self._program(tables, rows, given)
-        for slot, memory, table, part in zip(slots, self._memories, tables, rows, strict=True):
+        for slot, memory, table, part in zip(
+            slots.tables, self._memories, tables, rows, strict=True
+        ):
             memory.of(table, shape[0])[places] = memory.of(part, length)[:count]
             slot.value = table
         self._rows[length] = rows
@@ -290,8 +304,7 @@ class UpdateStage(_RowStage):
 class PlainStage:
     """A host op of every step on arrays, whose call is worked out once."""
 
-    may_block = False
-    is_short = True
+    blocking = False
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -305,7 +318,7 @@ class PlainStage:
         """The node's name."""
         return self.node.name
 
-    def run(self, inputs: list[Value], step: Step) -> list[Value]:
+    def run(self, inputs: list[Any], step: Any) -> list[Any]:
         """Calls the kernel."""
         arrays = [np.asarray(inputs[place]) for place in self._places]
         return call_plainly(self.node, arrays, step)
@@ -314,7 +327,7 @@ class PlainStage:
 class SumBagsStage(PlainStage):
     """Adds up gradients by row."""
 
-    def written(self, inputs: list[Value], step: Step) -> Value:
+    def written(self, inputs: list[Any], step: Any) -> Any:
         """As `run`, but the sums are made when their place is known."""
         arrays: list[Any] = [np.asarray(inputs[place]) for place in self._places]
         return written_sums(self.node.attrs["size"], *arrays)
@@ -323,8 +336,7 @@ class SumBagsStage(PlainStage):
 class SentRowsStage:
     """Rows that are sent as soon as they are made: they are made in the message."""
 
-    may_block = False
-    is_short = True
+    blocking = False
 
     def __init__(self, maker: TakeStage | SumBagsStage, send: SendStage) -> None:
         self._maker, self._send = maker, send
@@ -344,17 +356,10 @@ class SentRowsStage:
         """The name of the node that sends."""
         return self.node.name
 
-    def run(self, inputs: list[Value], step: Step) -> list[Value]:
+    def run(self, inputs: list[Any], step: Any) -> list[Any]:
         """Makes and sends them."""
         made = self._maker.written([inputs[place] for place in self._needed], step)
         return self._send.run([made if i is None else inputs[i] for i in self._given], step)
-
-
-def sent_rows(maker: Node, send: Node, wanted: set[Edge], name: str) -> SentRowsStage:
-    """The stage of a send that makes its rows."""
-    rows = row_stage(maker, wanted, name)
-    assert isinstance(rows, TakeStage | SumBagsStage)
-    return SentRowsStage(rows, SendStage(send))
 
 
 def made_for_sends(
@@ -391,8 +396,7 @@ def made_for_sends(
 class StitchStage:
     """Puts rows that several tasks sent where they are wanted."""
 
-    may_block = False
-    is_short = True
+    blocking = False
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -406,7 +410,7 @@ class StitchStage:
         """The node's name."""
         return self.node.name
 
-    def run(self, inputs: list[Value], step: Step) -> list[Value]:
+    def run(self, inputs: list[Any], step: Any) -> list[Any]:
         """The rows."""
         places, *parts = (np.asarray(inputs[place]) for place in self._places)
         joined = np.concatenate(parts)

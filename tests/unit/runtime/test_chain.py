@@ -1,4 +1,4 @@
-"""Runs that no thread stays with, driven by whoever brings what they wait for."""
+"""Plans that wait at one place at a time, driven by whoever brings what they wait for."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ import pytest
 import millrace as tf
 from millrace.core import errors
 from millrace.passes.prune import prune
-from millrace.runtime import executor
+from millrace.runtime import chain, executor
+from millrace.runtime.chain import Chain
 from millrace.runtime.deferred import Deferred
+from millrace.runtime.executor import Execution
 from millrace.runtime.planning import plan_of
 from millrace.runtime.resources import ResourceStore
 from millrace.runtime.step import SessionState, Step
@@ -24,7 +26,7 @@ class Driven:
     def __init__(self, *fetches: Any) -> None:
         self.plan = plan_of(prune(list(fetches), [], []))
         self.step = Step(SessionState(ResourceStore()), executor.run_values)
-        self.run = executor.Execution(self.plan, self.step)
+        self.run = chain.execution(self.plan, self.step)
         self.resumed: list[Callable[[], None]] = []
         self.ends: list[BaseException | None] = []
         self.run.drive(self.resumed.append, self.ends.append)
@@ -38,7 +40,15 @@ class Driven:
         return [float(self.run.values[slot]) for slot in self.plan.result_slots]
 
 
-def test_a_run_goes_on_when_it_is_told_to(blocking: Any) -> None:
+def test_one_wait_after_the_other_is_a_chain_and_two_at_once_are_none(blocking: Any) -> None:
+    first, second = blocking("a", Deferred()), blocking("b", Deferred())
+    assert isinstance(Driven(blocking("c", Deferred(), first + 1.0)).run, Chain)
+    assert isinstance(Driven(first, second).run, Execution)
+    meanwhile = tf.py_func(lambda x: x, [1.0], tf.float32)
+    assert isinstance(Driven(first, meanwhile).run, Execution)
+
+
+def test_a_chain_goes_on_when_it_is_told_to(blocking: Any) -> None:
     first, second = Deferred("one"), Deferred("another")
     driven = Driven(blocking("b", second, blocking("a", first) + 1.0) * 2.0)
     assert driven.run.waits_for() == "a (one)" and not driven.resumed
@@ -55,25 +65,12 @@ def test_what_is_there_already_needs_no_other_thread(blocking: Any) -> None:
     done = Deferred()
     done.set_result(np.float32(3.0))
     driven = Driven(blocking("b", np.float32(2.0), blocking("a", done)))
+    driven.go_on()
     assert driven.results() == [2.0] and not driven.resumed
 
 
-def test_what_comes_while_a_thread_is_at_it_is_taken_by_that_thread(blocking: Any) -> None:
-    first, second = Deferred(), Deferred()
-
-    def bring(x: Any) -> Any:
-        second.set_result(np.float32(4.0))  # While this stage runs.
-        return x
-
-    brought = tf.py_func(bring, [blocking("a", first)], tf.float32)
-    driven = Driven(brought, blocking("b", second) * 2.0)
-    first.set_result(np.float32(3.0))
-    driven.go_on()
-    assert driven.results() == [3.0, 8.0] and not driven.resumed
-
-
 @pytest.mark.parametrize("fails_at", ["once", "last"])
-def test_an_error_ends_a_run_and_cancels_what_it_does_elsewhere(
+def test_an_error_ends_a_chain_and_cancels_what_it_does_elsewhere(
     blocking: Any, fails_at: str
 ) -> None:
     error = errors.OutOfRangeError(None, None, "no more")
@@ -88,7 +85,8 @@ def test_an_error_ends_a_run_and_cancels_what_it_does_elsewhere(
     assert isinstance(driven.step.cancellation.error, errors.CancelledError)
 
 
-def test_a_run_that_has_ended_holds_nobody(blocking: Any) -> None:
+def test_a_chain_that_has_ended_holds_nobody(blocking: Any) -> None:
     driven = Driven(blocking("a", np.float32(2.0)))
     assert driven.results() == [2.0]
-    assert driven.run._on_finished is None
+    assert isinstance(driven.run, Chain)
+    assert driven.run._on_finished is None and driven.run._resume is None

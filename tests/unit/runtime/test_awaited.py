@@ -1,4 +1,4 @@
-"""Runs that wait in the thread that began them."""
+"""Plans that wait for one thing at a time, in the thread that runs them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,22 @@ import pytest
 import millrace as tf
 from millrace.core import errors
 from millrace.passes.prune import prune
-from millrace.platform import wait_reporter
+from millrace.platform import patience
 from millrace.runtime import executor
 from millrace.runtime.deferred import Deferred
 from millrace.runtime.planning import plan_of
 from millrace.runtime.resources import ResourceStore
 from millrace.runtime.step import SessionState, Step
+
+
+@pytest.fixture(autouse=True)
+def _without_books(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What waits for one thing at a time keeps no books."""
+
+    def fail(*args: Any) -> None:
+        raise AssertionError("an Execution was made")
+
+    monkeypatch.setattr(executor, "Execution", fail)
 
 
 def run(*fetches: Any, timeout: float | None = None) -> list[Any]:
@@ -62,13 +72,13 @@ def test_a_wait_that_lasts_speaks_until_it_is_over(
     deferred = Deferred("a token")
     spoken: list[str] = []
 
-    def tell(reporter: wait_reporter.WaitReporter, words: Any) -> None:
+    def tell(speaker: patience.Patience, words: Any) -> None:
         spoken.append(words())
         if len(spoken) == 3:
             deferred.set_result(np.float32(1.0))
 
-    monkeypatch.setattr(wait_reporter, "FIRST_SECONDS", 0.001)
-    monkeypatch.setattr(wait_reporter.WaitReporter, "tell", tell)
+    monkeypatch.setattr(patience, "FIRST_SECONDS", 0.001)
+    monkeypatch.setattr(patience.Patience, "tell", tell)
     assert run(blocking("a", deferred)) == [1.0]
     assert spoken == ["a (a token)"] * 3
 
