@@ -17,6 +17,7 @@ PAGE = ROOT / "docs" / "architecture.md"
 sys.path.insert(0, str(ROOT))
 
 from millrace.passes import pipeline  # noqa: E402
+from millrace.runtime import stages  # noqa: E402
 
 
 def table_of_passes(passes: Iterable[Callable[..., object]]) -> Iterator[str]:
@@ -29,9 +30,35 @@ def table_of_passes(passes: Iterable[Callable[..., object]]) -> Iterator[str]:
         yield f"| `{each.__name__}` | {does} | `{place}` |"
 
 
+def table_of_stages() -> Iterator[str]:
+    """A row per kind of group: what it is, and the stage that it becomes."""
+    yield "| a group of nodes that is | becomes |"
+    yield "| --- | --- |"
+    for row in stages.TABLE:
+        # What a row makes is in the code that makes it: the first name that it calls.
+        made = [name for name in row.make.__code__.co_names if name in MAKERS]
+        yield f"| {row.what} | {MAKERS[made[0]] if made else 'nothing'} |"
+
+
+#: The stages, by what makes them.
+MAKERS = {
+    "AssignStage": "`AssignStage` (`stages/update.py`)",
+    "CountStage": "`CountStage` (`stages/update.py`)",
+    "CompiledStage": "`CompiledStage` (`compiled_stage.py`)",
+    "RegionStage": "`RegionStage` (`interpreter.py`)",
+    "sent_rows": "`SentRowsStage` (`stages/rows.py`)",
+    "row_stage": "`TakeStage`, `UpdateStage`, `StitchStage`, `PlainStage` (`stages/rows.py`)",
+    "function_stage": "`BranchStage`, `LoopStage` and their gradients (`stages/control.py`)",
+    "ReceiveStage": "`ReceiveStage` (`stages/transfer.py`)",
+    "SendStage": "`SendStage` (`stages/transfer.py`)",
+    "gradients_stage": "`ApplyGradientsStage`, `TakeGradientsStage` (`stages/accumulate.py`)",
+    "handle_stage": "`DequeueStage`, `EnqueueManyStage` (`stages/queue.py`), `HandleStage`",
+    "HostStage": "`HostStage` (`stages/host.py`)",
+}
 TABLES: dict[str, Callable[[], Iterator[str]]] = {
     "CLUSTER": lambda: table_of_passes(pipeline.CLUSTER),
     "TASK": lambda: table_of_passes(pipeline.TASK),
+    "STAGES": table_of_stages,
 }
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import ast
+import importlib.machinery
+import importlib.util
 import json
 import linecache
 import sys
@@ -36,6 +38,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="addresses by job, as JSON: lists that the program assigns to ps_hosts and "
         "worker_hosts become these",
     )
+    parser.add_argument(
+        "-m",
+        dest="is_module",
+        action="store_true",
+        help="SCRIPT is the name of a module, as of `python -m`",
+    )
     parser.add_argument("script", help="a Python 3 or Python 2 program")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
 
@@ -43,7 +51,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Runs the script as if it were the program."""
     end_with_launcher()
+    tensorflow_import.install()
+    numpy1.install()
+    module = types.ModuleType("__main__")
+    folder = Path.cwd() if arguments.is_module else Path(arguments.script).resolve().parent
+    sys.path.insert(0, str(folder))
+    python2_modules.install(folder, _translated)
     path = Path(arguments.script)
+    if arguments.is_module:
+        try:
+            spec = _find_module(arguments.script)
+        except ImportError as error:
+            print(f"millrace run: {error}", file=sys.stderr)
+            return USAGE_ERROR
+        path = Path(str(spec.origin))
+        module.__spec__, module.__package__ = spec, spec.parent
     if not path.is_file():
         print(f"millrace run: there is no file {path}", file=sys.stderr)
         return USAGE_ERROR
@@ -52,14 +74,9 @@ def run(arguments: argparse.Namespace) -> int:
     except (SyntaxError, UnicodeDecodeError) as error:
         print(f"millrace run: {path} is no Python program: {error}", file=sys.stderr)
         return FAILED
-    tensorflow_import.install()
-    numpy1.install()
-    python2_modules.install(path.resolve().parent, _translated)
-    module = types.ModuleType("__main__")
     module.__file__ = str(path)
     sys.modules["__main__"] = module
     sys.argv = [str(path), *arguments.arguments]
-    sys.path.insert(0, str(path.resolve().parent))
     try:
         exec(code, module.__dict__)
     except (AttributeError, ImportError) as error:
@@ -69,6 +86,20 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"millrace run: {complaint}", file=sys.stderr)
         return FAILED
     return 0
+
+
+def _find_module(name: str) -> importlib.machinery.ModuleSpec:
+    """Where a module is that is to be run; a package's is its ``__main__``.
+
+    Raises:
+      ImportError: There is none, or it has no source.
+    """
+    spec = importlib.util.find_spec(name)
+    if spec is not None and spec.submodule_search_locations is not None:
+        spec = importlib.util.find_spec(f"{name}.__main__")
+    if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
+        raise ImportError(f"there is no module {name} with a Python source in {sys.path[0]}")
+    return spec
 
 
 def load(path: Path, hosts: dict[str, list[str]] | None = None) -> Any:

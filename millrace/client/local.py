@@ -14,7 +14,7 @@ from millrace.passes.node import Edge, Node, Setting
 from millrace.passes.place import local_devices
 from millrace.passes.prune import prune
 from millrace.rpc.messages import DeviceAttributes
-from millrace.runtime import executor
+from millrace.runtime import answered_in_time, executor
 from millrace.runtime.partial_run import PartialRun
 from millrace.runtime.plan import Plan, host_value
 from millrace.runtime.planning import plan_of
@@ -56,6 +56,8 @@ class LocalBackend:
         self._timeout = _seconds(config.operation_timeout_in_ms)
         #: Those that run now. Any thread adds and discards its own.
         self._steps: set[Step] = set()
+        #: What earlier steps still compute although they are over.
+        self._unfinished = answered_in_time.Unfinished()
         self._closed = False
         #: XLA programs called by all steps so far.
         self.xla_calls = 0
@@ -89,7 +91,7 @@ class LocalBackend:
         step = Step(self.state, executor.run_values, trace=trace, timeout=timeout)
         self._begin(step)
         try:
-            results = executor.run(prepared.plan, step, values)
+            results = answered_in_time.run(prepared.plan, step, values, self._unfinished)
         finally:
             self._steps.discard(step)
             self.xla_calls += step.xla_calls

@@ -11,7 +11,7 @@ from millrace.core.tensor_proto import make_ndarray, make_tensor_proto
 from millrace.graph.graph import Graph
 from millrace.graph.operation import Operation
 from millrace.graph.tensor import Tensor
-from millrace.platform.patience import Patience
+from millrace.platform.wait_reporter import WaitReporter
 from millrace.rpc import messages
 from millrace.rpc.failed_node import explained
 from millrace.rpc.service import Connection
@@ -55,14 +55,14 @@ class RemoteBackend:
 
     def _call_patiently(self, method: str, request: Any) -> Any:
         """Calls a method; while the server is not there, waits for it and says so."""
-        patience = Patience("A session has waited")
+        reporter = WaitReporter("A session has waited")
         while True:
-            timeout = max(0.1, patience.seconds_left())
+            timeout = max(0.1, reporter.seconds_left())
             try:
                 # Once the server is there, what it does takes the time that it takes.
                 self._connection.wait_until_ready(timeout)
             except errors.DeadlineExceededError:
-                patience.tell(
+                reporter.tell(
                     lambda: (
                         f"the server at {self._target}: check that it runs and that the "
                         "address is right"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import io
 import logging
 import re
 
 from fissix import refactor  # lib2to3, which Python itself no longer has
+from fissix.pgen2 import tokenize
 
 _FIXERS = (
     "apply basestring dict except exec execfile filter funcattrs has_key idioms imports input "
@@ -37,15 +39,38 @@ def translate(source: str, name: str) -> str:
     Raises:
       SyntaxError: It is neither Python 2 nor Python 3.
     """
+    source = _with_spaces(_with_final_newline(source))
+    if not needs_translation(source):
+        return source  # only its indentation was Python 2's
     logging.getLogger("fissix").setLevel(logging.ERROR)
     fixers = [f"fissix.fixes.fix_{fixer}" for fixer in _FIXERS]
     tool = refactor.RefactoringTool(fixers)
     try:
-        translated = str(tool.refactor_string(_with_final_newline(source), name))
+        translated = str(tool.refactor_string(source, name))
     except Exception as error:  # fissix has its own classes for tokens and grammar
         raise SyntaxError(f"{name} is neither Python 3 nor Python 2: {error}") from None
     ast.parse(translated, name)
     return translated
+
+
+def _with_spaces(source: str) -> str:
+    """The source with spaces for the tabs that indent it: to the next eighth column, as in 2."""
+    in_strings: set[int] = set()
+    try:
+        for kind, _, (first, _), (last, _), _ in tokenize.generate_tokens(
+            io.StringIO(source).readline
+        ):
+            if kind == tokenize.STRING:
+                in_strings.update(range(first + 1, last + 1))
+    except (tokenize.TokenError, IndentationError):
+        return source  # who parses it says what is wrong
+    lines = source.splitlines(keepends=True)
+    for number, line in enumerate(lines, start=1):
+        rest = line.lstrip(" \t")
+        indentation = line[: len(line) - len(rest)]
+        if "\t" in indentation and number not in in_strings:
+            lines[number - 1] = indentation.expandtabs(8) + rest
+    return "".join(lines)
 
 
 def _with_final_newline(source: str) -> str:

@@ -77,6 +77,10 @@ _NEVER_CONTENT = frozenset(
 )
 
 
+#: So many elements of a list are copied at a time.
+_PIECE = 1 << 16
+
+
 def make_tensor_proto(
     values: Any,
     dtype: Any = None,
@@ -158,7 +162,10 @@ def _write_typed_list(proto: Any, flat: Array, kind: DType) -> None:
         flat = flat[kind.name]
     elif field == "int_val":
         flat = flat.astype(np.int32)
-    getattr(proto, field).extend(flat.tolist())
+    # A piece at a time: nobody else can run Python while one is copied.
+    written = getattr(proto, field)
+    for start in range(0, len(flat), _PIECE):
+        written.extend(flat[start : start + _PIECE].tolist())
 
 
 def make_ndarray(tensor: Any, *, compact: bool = False) -> Array:
@@ -203,6 +210,8 @@ def _read_content(content: bytes, kind: DType, sizes: tuple[int, ...]) -> Array:
 
 def _read_string_list(content: bytes, count: int) -> Array:
     """Decodes strings in tensor_content: the lengths as varints, then the bytes of all."""
+    if count > len(content):
+        raise ValueError(f"The content of a string TensorProto ends early ({count} wanted).")
     lengths = []
     position = 0
     for _ in range(count):
@@ -236,7 +245,8 @@ def _read_typed_list(tensor: Any, kind: DType) -> Array:
     values = getattr(tensor, _FIELD[kind])
     if kind is dtypes.string:
         strings = np.empty(len(values), object)
-        strings[:] = list(values)
+        for start in range(0, len(values), _PIECE):
+            strings[start : start + _PIECE] = values[start : start + _PIECE]
         return strings
     if isinstance(values, bytes):
         return np.frombuffer(values, np.uint8).view(numpy_type)

@@ -32,6 +32,10 @@ _SCALAR_ATTR_TYPES = frozenset(
 )
 
 
+#: More tensors in a list are a mistake, or an attack: they are counted by an attribute.
+_MAX_TENSORS = 1 << 20
+
+
 class _Missing:
     """The default of an attribute that has none."""
 
@@ -121,6 +125,11 @@ class Signature:
             else:
                 dtype = arg.dtype if arg.dtype is not None else attrs[arg.type_attr or ""]
                 count = attrs[arg.number_attr] if arg.number_attr is not None else 1
+                if count > _MAX_TENSORS:
+                    raise ValueError(
+                        f"Attr '{arg.number_attr}' of Op<name={self.name}> is {count}: an op has "
+                        f"at most {_MAX_TENSORS} inputs and outputs of one kind."
+                    )
                 batch = [dtype] * count
             types.extend(t._as_ref if arg.is_ref else t for t in batch)
         return types

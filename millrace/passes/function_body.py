@@ -52,6 +52,13 @@ def forward_type(node: Node) -> str:
     return forward(node)[0] if node.type == "VectorJacobianProduct" else node.type
 
 
+def is_first_gradient(node: Node) -> bool:
+    """Whether the node is the gradient of an op that is no gradient itself."""
+    return (
+        node.type == "VectorJacobianProduct" and node.attrs["op_type"] != b"VectorJacobianProduct"
+    )
+
+
 def functions_of(node: Node) -> list[Function]:
     """The functions that a node may call."""
     if forward_type(node) not in FIRST_ARGUMENT:
@@ -161,12 +168,18 @@ def _argument_positions(program: Program, results: list[Edge]) -> set[int] | Non
     return found
 
 
-def slice_of(program: Program, results: list[Edge]) -> list[Node]:
-    """The nodes of an ordered program that `results` need."""
+def slice_of(program: Program, results: list[Edge], controls: bool = True) -> list[Node]:
+    """The nodes of an ordered program that `results` need.
+
+    Args:
+      program: The program.
+      results: What is wanted of it.
+      controls: Whether what only has to happen before is needed too.
+    """
     needed = {edge.node for edge in results}
     for node in reversed(program.nodes):
         if node in needed:
-            needed.update(node.predecessors())
+            needed.update(node.predecessors() if controls else (e.node for e in node.inputs))
     return [node for node in program.nodes if node in needed]
 
 

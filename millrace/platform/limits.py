@@ -20,6 +20,8 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
 #: Connections, files of checkpoints and data: more than the usual 1,024.
 _FILES = 65536
+#: No limit is smaller.
+_SMALL_BYTES = 1 << 20
 _CGROUP_LIMITS = (
     "/sys/fs/cgroup/memory.max",
     "/sys/fs/cgroup/memory/memory.limit_in_bytes",
@@ -103,6 +105,23 @@ def allow_many_files() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
+def check_array(count: int, item_bytes: int, what: str = "the result") -> None:
+    """Checks that an array fits into memory, for a kernel whose numbers say how large it is.
+
+    Args:
+      count: How many elements it has.
+      item_bytes: What each takes, with all that is made on the way to it.
+      what: What the array is, in words.
+
+    Raises:
+      ResourceExhaustedError: It does not.
+    """
+    if count * item_bytes > _SMALL_BYTES:
+        MEMORY_BYTES.check(
+            count * item_bytes, f"OOM when allocating {what} of {count:,} elements, in bytes"
+        )
+
+
 MESSAGE_BYTES = Limit(
     "MILLRACE_MAX_MESSAGE_BYTES",
     16 << 30,
@@ -123,6 +142,13 @@ COMPUTING_STEPS_PER_CLIENT = Limit(
     "steps of one client that compute at the same time",
 )
 MEMORY_BYTES = Limit("MILLRACE_MAX_MEMORY_BYTES", None, "bytes of memory of one task")
+#: A tensor of strings is an array of Python objects: each costs 60 bytes and more, and time in
+#: which nobody else can run Python.
+STRING_ELEMENTS = Limit("MILLRACE_MAX_STRING_ELEMENTS", 1 << 24, "strings of one tensor")
+STRING_BYTES = Limit("MILLRACE_MAX_STRING_BYTES", 2 << 30, "bytes of the strings of one tensor")
+LIST_ELEMENTS = Limit(
+    "MILLRACE_MAX_LIST_ELEMENTS", 1 << 24, "elements of one TensorArray or list of tensors"
+)
 CONNECTIONS = Limit("MILLRACE_MAX_CONNECTIONS", 4096, "gRPC connections to one task")
 HALF_OPEN_CONNECTIONS = Limit(
     "MILLRACE_MAX_HALF_OPEN_CONNECTIONS",
@@ -141,6 +167,9 @@ ALL = (
     CALLS_PER_CLIENT,
     COMPUTING_STEPS_PER_CLIENT,
     MEMORY_BYTES,
+    STRING_ELEMENTS,
+    STRING_BYTES,
+    LIST_ELEMENTS,
     CONNECTIONS,
     HALF_OPEN_CONNECTIONS,
     HANDSHAKE_SECONDS,

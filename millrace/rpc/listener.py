@@ -25,7 +25,7 @@ from collections.abc import Callable
 from typing import Any
 
 from millrace.platform import limits, logging
-from millrace.platform.patience import Patience
+from millrace.platform.wait_reporter import WaitReporter
 from millrace.rpc.channel import start_thread
 from millrace.rpc.tls_socket import TlsSocket
 
@@ -157,14 +157,14 @@ class SocketListener:
 
     def _open_again(self) -> None:
         """Listens at the port that it had; tries until it can, or until it is closed."""
-        patience = Patience("The data plane's listener has waited")
+        reporter = WaitReporter("The data plane's listener has waited")
         while not self._closed.wait(_RETRY_SECONDS):
             try:
                 self._open()
                 return
             except OSError as error:
                 reason = f"port {self.port}: {error}"
-                patience.tell(lambda reason=reason: reason)  # type: ignore[misc]
+                reporter.tell(lambda reason=reason: reason)  # type: ignore[misc]
 
     def _release(self) -> None:
         """Frees what the thread has."""

@@ -22,7 +22,7 @@ from google.protobuf.message import DecodeError
 
 from millrace.core import errors
 from millrace.platform import limits, logging
-from millrace.platform.patience import Patience
+from millrace.platform.wait_reporter import WaitReporter
 from millrace.rpc import refusal
 from millrace.rpc.callers import Callers, host_of
 from millrace.rpc.channel import start_thread
@@ -569,7 +569,7 @@ class Connection:
         Raises:
           UnavailableError: It is not: its process is stopped, or it cannot be reached.
         """
-        patience = Patience(f"{name} has waited")
+        reporter = WaitReporter(f"{name} has waited")
         began = time.time()
         refused = 0
         while True:
@@ -578,7 +578,7 @@ class Connection:
             try:
                 return answer.result(_SILENT_SECONDS if not refused else 0.01)
             except grpc.FutureTimeoutError:
-                patience.tell(lambda: f"the server at {self.address}, which is there")
+                reporter.tell(lambda: f"the server at {self.address}, which is there")
             if refused > 1:
                 raise errors.UnavailableError(
                     None,

@@ -53,7 +53,7 @@ class Allotments:
             yield
         finally:
             _thread.share = None
-            share.pause()
+            share.let_go()
 
     def begin(self, client: str) -> None:
         """Waits until one more step of a client may compute."""
@@ -140,11 +140,23 @@ class Allotments:
 class Share:
     """The share of one step."""
 
-    __slots__ = ("_allotments", "_client")
+    __slots__ = ("_allotments", "_client", "_holders")
 
     def __init__(self, allotments: Allotments, client: str) -> None:
         self._allotments = allotments
         self._client = client
+        #: An item for each thread that computes with it.
+        self._holders = [None]
+
+    def keep(self) -> None:
+        """One more thread computes with the share, which lasts until all have let go of it."""
+        self._holders.append(None)
+
+    def let_go(self) -> None:
+        """A thread that had the share computes no more."""
+        self._holders.pop()  # One of several threads finds it empty, and only one.
+        if not self._holders:
+            self.pause()
 
     def anew(self) -> contextlib.AbstractContextManager[None]:
         """Waits for another share of the client's, for a thread that computes beside this one."""
@@ -157,6 +169,18 @@ class Share:
     def resume(self) -> None:
         """Waits until the step may compute."""
         self._allotments.begin(self._client)
+
+
+@contextlib.contextmanager
+def sharing(share: Share | None) -> Iterator[None]:
+    """Lets this thread compute with another thread's share while the block runs."""
+    _thread.share = share
+    try:
+        yield
+    finally:
+        _thread.share = None
+        if share is not None:
+            share.let_go()
 
 
 def current() -> Share | None:

@@ -5,7 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+import numpy as np
+
 from millrace.core import errors
+from millrace.core.aligned import empty
+
+#: A loop looks at one after the other, so that no compiler can look before the loop instead.
+STOP_WORDS = 16
 
 
 class Cancellation:
@@ -15,7 +21,7 @@ class Cancellation:
     deregistered; none can be registered after.
     """
 
-    __slots__ = ("_callbacks", "_error", "_lock", "_tokens")
+    __slots__ = ("_callbacks", "_error", "_lock", "_stop_words", "_tokens")
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -23,6 +29,19 @@ class Cancellation:
         #: How many were given out.
         self._tokens = 0
         self._error: errors.OpError | None = None
+        self._stop_words: np.ndarray | None = None
+
+    @property
+    def stop_words(self) -> np.ndarray:
+        """Memory that loops of XLA programs look at: not 0 once the step is cancelled.
+
+        It is aligned so that XLA on a CPU uses it where it is, and a loop that runs sees a change.
+        """
+        with self._lock:
+            if self._stop_words is None:
+                self._stop_words = empty((STOP_WORDS,), np.int32)
+                self._stop_words[:] = self._error is not None
+            return self._stop_words
 
     @property
     def error(self) -> errors.OpError | None:
@@ -55,6 +74,8 @@ class Cancellation:
             if self._error is not None:
                 return
             self._error = error or errors.CancelledError(None, None, "Step was cancelled.")
+            if self._stop_words is not None:
+                self._stop_words[:] = 1
             callbacks, self._callbacks = list(self._callbacks.values()), {}
         for callback in callbacks:
             callback()

@@ -14,6 +14,7 @@ from millrace.passes.function_body import (
     forward,
     forward_type,
     functions_of,
+    is_first_gradient,
     length_inputs,
     loop_functions,
 )
@@ -26,8 +27,8 @@ from millrace.passes.node import (
     names_variable,
     variable_of,
 )
-from millrace.runtime import row_stage
 from millrace.runtime.compiled_stage import MAX_EMBEDDED_BYTES, VariableUse
+from millrace.runtime.stages.rows import nodes_in_rows
 
 
 def compilable(program: Program) -> Callable[[Node], bool]:
@@ -35,7 +36,7 @@ def compilable(program: Program) -> Callable[[Node], bool]:
 
     Rows of large tables, and the first random values of variables, are not.
     """
-    alone = _initial_draws(program) | row_stage.nodes_in_rows(program)
+    alone = _initial_draws(program) | nodes_in_rows(program)
     folded: dict[Edge, bool] = {}
     return lambda node: node not in alone and can_compile(node, folded)
 
@@ -98,8 +99,8 @@ def _body_can_compile(node: Node, folded: dict[Edge, bool]) -> bool:
     if forward_type(node) in LOOPS:
         if forward(node)[1].get("_shapes_vary", False):
             return False
-        if node.type == "VectorJacobianProduct" and length_inputs(node) is None:
-            return False
+        if is_first_gradient(node) and length_inputs(node) is None:
+            return False  # the host keeps the state of every iteration, a program only some
     for function in functions_of(node):
         body = body_of(node, function)
         known = _folded_arguments(node, function, body, folded)

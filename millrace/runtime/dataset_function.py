@@ -17,6 +17,8 @@ from millrace.graph.constant_value import check_now
 from millrace.graph.function import Function
 from millrace.passes.constants import detach_constants
 from millrace.passes.function_body import functions_of
+from millrace.passes.grouping import order_nodes
+from millrace.passes.inline import inline_calls
 from millrace.passes.node import (
     Edge,
     Node,
@@ -26,7 +28,6 @@ from millrace.passes.node import (
     names_variable,
 )
 from millrace.passes.prune import prune
-from millrace.passes.schedule import topological_order
 from millrace.runtime import memory
 from millrace.runtime.kernel_call import flatten_outputs, op_error
 
@@ -90,7 +91,7 @@ class Binder:
 
 
 def _program(node: Node, function: Function, captured_edges: Sequence[Edge]) -> Program:
-    program = prune(function.outputs, function.controls, function.inputs)
+    program = inline_calls(prune(function.outputs, function.controls, function.inputs))
     first = len(program.arguments) - len(captured_edges)
     known = {
         inner: edge
@@ -102,9 +103,7 @@ def _program(node: Node, function: Function, captured_edges: Sequence[Edge]) -> 
         if known:
             each.inputs = [known.get(e, e) for e in each.inputs]
     program.results = [known.get(e, e) for e in program.results]
-    detach_constants(program)
-    program.nodes = topological_order(program.nodes)
-    return program
+    return order_nodes(detach_constants(program))
 
 
 def _can_tape(node: Node) -> bool:

@@ -8,12 +8,12 @@ from typing import Any
 
 
 class Deferred:
-    """Set once, from any thread; calls its callbacks at once when already set.
+    """Set once, from any thread; calls its callbacks immediately when already set.
 
     Blocking kernels return one so that no thread has to wait with them.
     """
 
-    __slots__ = ("_callbacks", "_lock", "_outcome", "_waits_for")
+    __slots__ = ("_callbacks", "_convert", "_lock", "_outcome", "_waits_for")
 
     def __init__(self, waits_for: str | Callable[[], str] = "") -> None:
         self._lock = threading.Lock()
@@ -21,6 +21,7 @@ class Deferred:
         #: None while unset, else (value, error) of which one is None.
         self._outcome: tuple[Any, BaseException | None] | None = None
         self._waits_for = waits_for
+        self._convert: Callable[[Any], Any] | None = None
 
     @property
     def waits_for(self) -> str:
@@ -59,7 +60,15 @@ class Deferred:
         value, error = self._outcome
         if error is not None:
             raise error
-        return value
+        return value if self._convert is None else self._convert(value)
+
+    def then(self, convert: Callable[[Any], Any]) -> Deferred:
+        """Lets `result` give what a function makes of the value; returns itself.
+
+        For the one that was handed it, before it is handed on.
+        """
+        self._convert = convert
+        return self
 
     def add_callback(self, callback: Callable[[Deferred], None]) -> None:
         """Calls `callback(self)` when set, in the setter's thread."""

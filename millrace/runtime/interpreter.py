@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import queue
+import functools
 import threading
 from collections import deque
 from typing import Any
@@ -49,6 +49,9 @@ from millrace.runtime.kernel_call import (
     op_error,
     reference_positions,
 )
+from millrace.runtime.stage import Value
+from millrace.runtime.step import Step
+from millrace.runtime.waiting import Waiter
 
 
 class _Frame:
@@ -100,12 +103,11 @@ class _Iteration:
 class RegionStage:
     """The stage of a region node."""
 
-    #: What it returns is one value an output already.
-    outputs_are_flat = True
+    is_short = False
 
     def __init__(self, node: Node) -> None:
         region: Region = node.attrs["region"]
-        self.blocking = node.definition is WAITING_REGION
+        self.may_block = node.definition is WAITING_REGION
         self.node = node
         self.nodes = [node]
         self.region = region
@@ -140,11 +142,11 @@ class RegionStage:
         """The node's name."""
         return self.node.name
 
-    def run(self, inputs: list[Any], step: Any) -> list[Any] | Deferred:
+    def run(self, inputs: list[Value], step: Step) -> list[Value] | Deferred:
         """Interprets the region once."""
         values = dict(zip(self._outside, inputs, strict=True))
         interpretation = _Interpretation(self, values, step)
-        if not self.blocking:
+        if not self.may_block:
             return interpretation.run()
         deferred = Deferred(f"the end of {', '.join(self.loops) or 'a branch'}")
         share = allotments.current()
@@ -169,7 +171,7 @@ class RegionStage:
 
 
 class _Interpretation:
-    def __init__(self, stage: RegionStage, outside: dict[Edge, Any], step: Any) -> None:
+    def __init__(self, stage: RegionStage, outside: dict[Edge, Value], step: Step) -> None:
         self._stage = stage
         self._outside = outside
         self._step = step
@@ -184,7 +186,8 @@ class _Interpretation:
         self._ready: deque[tuple[Node, _Frame, int]] = deque()
         #: How many nodes wait, and those whose wait is over.
         self._pending = 0
-        self._arrived: queue.SimpleQueue[tuple[Node, _Frame, int, Deferred]] = queue.SimpleQueue()
+        self._arrived: deque[tuple[Node, _Frame, int, Deferred]] = deque()
+        self._waiter = Waiter(step)
 
     def run(self) -> list[Any]:
         """The values of the region's outputs."""
@@ -213,14 +216,8 @@ class _Interpretation:
         return any(self._outside.get(edge, DEAD) is not DEAD for edge in node.inputs)
 
     def _take_arrival(self) -> None:
-        share = allotments.current() if self._arrived.empty() else None
-        if share is not None:  # What arrives may be of a step that needs a share.
-            share.pause()
-        try:
-            node, frame, number, deferred = self._arrived.get()
-        finally:
-            if share is not None:
-                share.resume()
+        self._waiter.wait_beside(self._arrived.__len__)
+        node, frame, number, deferred = self._arrived.popleft()
         self._pending -= 1
         try:
             outputs = deferred.result()
@@ -270,9 +267,14 @@ class _Interpretation:
             outputs = self._call(node, inputs)
         if isinstance(outputs, Deferred):
             self._pending += 1
-            outputs.add_callback(lambda done: self._arrived.put((node, frame, number, done)))
+            outputs.add_callback(functools.partial(self._come, node, frame, number))
         else:
             self._finish(node, outputs, frame, number)
+
+    def _come(self, node: Node, frame: _Frame, number: int, done: Deferred) -> None:
+        """Notes that a node's wait is over, in any thread."""
+        self._arrived.append((node, frame, number, done))
+        self._waiter.notify()
 
     def _send(self, node: Node, value: Any, frame: _Frame, number: int) -> None:
         if isinstance(value, VariableRef):

@@ -9,6 +9,7 @@ values say so.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 
 from millrace.compiler.xla import jax
 from millrace.core import errors
+from millrace.core.dtypes import DType
 from millrace.core.tensor_shape import TensorShape
 from millrace.graph.graph import Graph
 from millrace.passes.node import Node
@@ -26,8 +28,15 @@ from millrace.runtime.resources import ResourceStore, VariableSlot
 #: No element of a tensor is larger.
 _ELEMENT_BYTES = 16
 _ARRAYS = (np.ndarray, np.generic, jax.Array)
-#: Outputs with no more elements always fit.
+#: Outputs with no more elements always fit, and of no more bytes do so usually.
 _SMALL = 1 << 20
+_LARGE_BYTES = 256 << 20
+#: Types whose elements are Python objects, and what one takes: a pointer to it, itself, and the
+#: list on its way to a message.
+_OBJECTS = ("string", "resource", "variant")
+_OBJECT_BYTES = 64
+#: Of so many strings the lengths are added up: that takes a millisecond.
+_MAX_MEASURED = 1 << 14
 #: Inputs with more elements are not taken for numbers that decide a shape.
 _MAX_NUMBERS = 64
 
@@ -46,12 +55,33 @@ def check_before(node: Node, inputs: Sequence[Any], deciding: Iterable[int]) -> 
       ResourceExhaustedError: They cannot.
     """
     bound = _bound(inputs, deciding, node.definition.kind == "pure")
-    if bound <= _SMALL or bound * _ELEMENT_BYTES <= limits.MEMORY_BYTES.value:
+    if bound <= _SMALL:
         return
+    has_objects = any(dtype.base_dtype.name in _OBJECTS for dtype in node.output_types)
+    if bound * _ELEMENT_BYTES <= min(_LARGE_BYTES, limits.MEMORY_BYTES.value) and not (
+        has_objects and bound > limits.STRING_ELEMENTS.value
+    ):
+        return
+    new = 0
     for shape, dtype in zip(_shapes(node, inputs), node.output_types, strict=False):
         count = shape.num_elements()
         if count is not None:
-            check_size(count, dtype.base_dtype, shape.as_list())
+            new += check_size(count, dtype.base_dtype, shape.as_list())
+    check_fits_beside(new)
+
+
+def check_strings(outputs: Sequence[Any]) -> None:
+    """Checks that the strings that an op has made are not too long to be handed on.
+
+    An op that doubles a string makes little of a little; a chain of them does not.
+
+    Raises:
+      ResourceExhaustedError: They are too long.
+    """
+    for value in outputs:
+        if type(value) is np.ndarray and value.dtype == object and value.size <= _MAX_MEASURED:
+            size = sum(len(item) for item in value.ravel().tolist() if type(item) is bytes)
+            limits.STRING_BYTES.check(size, "Bytes of the strings of the result")
 
 
 def check_after(node: Node, outputs: Sequence[Any]) -> None:
@@ -66,19 +96,44 @@ def check_after(node: Node, outputs: Sequence[Any]) -> None:
             check_size(math.prod(shape), dtype.base_dtype, list(shape))
 
 
-def check_size(count: int, dtype: Any, shape: list[Any]) -> None:
-    """Checks that a tensor can fit.
+def check_size(count: int, dtype: DType, shape: list[Any]) -> int:
+    """Checks that a tensor can fit; how many bytes it takes.
 
     Raises:
       ResourceExhaustedError: It cannot.
     """
-    is_object = dtype.name in ("string", "resource", "variant")
-    size = count * (8 if is_object else np.dtype(dtype.as_numpy_dtype).itemsize)
-    if size > limits.MEMORY_BYTES.value:
-        text = str(shape).replace(" ", "")
-        raise limits.MEMORY_BYTES.error(
-            size, f"OOM when allocating tensor with shape{text} and type {dtype.name}, in bytes"
-        )
+    is_object = dtype.name in _OBJECTS
+    size = count * (_OBJECT_BYTES if is_object else np.dtype(dtype.as_numpy_dtype).itemsize)
+    if count <= _SMALL:
+        return size
+    text = str(shape).replace(" ", "")
+    what = f"OOM when allocating tensor with shape{text} and type {dtype.name}"
+    if is_object:
+        limits.STRING_ELEMENTS.check(count, f"{what}, in elements")
+    limits.MEMORY_BYTES.check(size, f"{what}, in bytes")
+    return size
+
+
+def check_fits_beside(new: int) -> None:
+    """Checks that so many bytes fit beside all that this process has.
+
+    Raises:
+      ResourceExhaustedError: They do not.
+    """
+    if new <= _LARGE_BYTES or new * 16 < limits.MEMORY_BYTES.value:
+        return  # The system's own limit is near enough.
+    held = _resident_bytes()
+    limits.MEMORY_BYTES.check(
+        held + new, f"OOM: bytes that this task has ({held:,}) and of a new value ({new:,})"
+    )
+
+
+def _resident_bytes() -> int:
+    try:
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return 0
 
 
 def check_held(new: int, resources: ResourceStore | None) -> None:

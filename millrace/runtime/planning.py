@@ -6,6 +6,7 @@ from millrace.passes import pipeline
 from millrace.passes.node import Program, Setting
 from millrace.runtime.compilable import compilable
 from millrace.runtime.plan import Plan
+from millrace.runtime.stages import stages_of
 
 
 def plan_of(program: Program, *, feeds_one_by_one: bool = False) -> Plan:
@@ -16,4 +17,5 @@ def plan_of(program: Program, *, feeds_one_by_one: bool = False) -> Plan:
       feeds_one_by_one: Whether its arguments arrive one after the other, in a partial run.
     """
     setting = Setting(feeds_one_by_one=feeds_one_by_one, compilable=compilable)
-    return Plan(pipeline.for_task(program.with_setting(setting)), plan_of)
+    grouped = pipeline.for_task(program.with_setting(setting))
+    return Plan(grouped, stages_of(grouped, plan_of))

@@ -38,7 +38,6 @@ class StageEvent(NamedTuple):
     end: int
     thread: int
     outputs: list[OutputInfo]
-    tier: str
 
 
 def note(stage: Any, step: Step, start: int, values: Any) -> None:
@@ -49,8 +48,7 @@ def note(stage: Any, step: Step, start: int, values: Any) -> None:
         for edge, value in zip(stage.outputs, values, strict=False)
         if hasattr(value, "nbytes") and hasattr(value, "shape")
     ]
-    thread, tier = threading.get_native_id(), step.tiers.get(stage, "XLA")
-    step.events.append(StageEvent(stage, start, time.time_ns(), thread, outputs, tier))
+    step.events.append(StageEvent(stage, start, time.time_ns(), threading.get_native_id(), outputs))
 
 
 def fill_metadata(run_metadata: Any, step: Step) -> None:
@@ -91,9 +89,7 @@ class _Writer:
             return
         inputs = ", ".join(dict.fromkeys(_source_name(edge) for edge in stage.inputs))
         names = " ".join(node.name for node in stage.nodes)
-        tier, _, reason = event.tier.partition(": ")
-        because = f" ({reason}; {stage.programs.counts.compiles} programs)" if reason else ""
-        entry.timeline_label = f"{stage.name} = {tier}({inputs}) of {names}{because}"
+        entry.timeline_label = f"{stage.name} = XLA({inputs}) of {names}"
         by_node: dict[Node, list[OutputInfo]] = {}
         for output in event.outputs:
             by_node.setdefault(output.edge.node, []).append(output)

@@ -34,7 +34,7 @@ from millrace.rpc import messages, turns
 from millrace.rpc.channel import start_thread
 from millrace.rpc.message import Kind, Message
 from millrace.rpc.service import on_abandoned, shorten
-from millrace.runtime import executor
+from millrace.runtime import answered_in_time, executor
 from millrace.runtime.plan import host_value
 from millrace.runtime.step import Step
 from millrace.runtime.step_stats import fill_metadata, fill_partition_graphs
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
 _NO_TRACE = 0
 #: How long a failed step waits for the other tasks to say that they have stopped.
 _FAREWELL_SECONDS = 2.0
+_DEADLINE_GRACE_SECONDS = 0.5
 _STATUS_SECONDS = 5.0
 #: A task that makes ready for a session, or plans its part of a step, takes no longer.
 _REGISTER_SECONDS = 120.0
@@ -92,6 +93,8 @@ class MasterSession:
         self._partial_runs: set[int] = set()
         #: Held while the session meets tasks that had left the job.
         self._meeting_absent = threading.Lock()
+        #: What earlier steps still compute here although they are over.
+        self._unfinished = answered_in_time.Unfinished()
         self._closed = False
         self._is_open = False
         self._home, self._addresses = choose_tasks(
@@ -296,7 +299,7 @@ class MasterSession:
             feeds = prepared.take_feeds(values)
             if not prepared.remote:
                 try:
-                    results = executor.run(plan, step, feeds)
+                    results = answered_in_time.run(plan, step, feeds, self._unfinished)
                 except errors.CancelledError as error:
                     raise cause_of(error, step) from None
                 answers: dict[str, Message] = {}
@@ -334,9 +337,11 @@ class MasterSession:
         try:
             results: list[Any] = []
             try:
-                listener = turns.listener(gathering.channels, prepared.meets_others)
-                step.listener = gathering.listener = listener
-                results = executor.run(prepared.graph.plan, step, feeds)
+                if step.deadline is None:  # Else it is another thread that computes.
+                    listener = turns.listener(gathering.channels, prepared.meets_others)
+                    step.listener = gathering.listener = listener
+                plan = prepared.graph.plan
+                results = answered_in_time.run(plan, step, feeds, self._unfinished)
             except Exception as error:
                 gathering.fail(_from_task(self._home, cause_of(error, step)))
             except BaseException:  # Ctrl-C: the other tasks must not go on waiting.
@@ -409,7 +414,10 @@ class MasterSession:
                     self._master.peers.post(remote.address, message)
                 except errors.OpError as failure:
                     gathering.answer(remote.address, None, failure)
-        gathering.wait(time.monotonic() + _FAREWELL_SECONDS, ends_with_error=False)
+        # At a deadline the client is to be answered now.
+        late = isinstance(error, errors.DeadlineExceededError)
+        seconds = _DEADLINE_GRACE_SECONDS if late else _FAREWELL_SECONDS
+        gathering.wait(time.monotonic() + seconds, ends_with_error=False)
 
     def _begin(self, prepared: PreparedStep, number: int, step: Step) -> None:
         with self._lock:

@@ -19,7 +19,7 @@ from millrace.core import errors
 from millrace.core.cluster_spec import ClusterSpec
 from millrace.core.device_spec import task_of
 from millrace.platform import logging
-from millrace.platform.patience import Patience
+from millrace.platform.wait_reporter import WaitReporter
 from millrace.rpc import messages
 from millrace.rpc.channel import start_thread
 from millrace.server.peers import Peers
@@ -163,13 +163,13 @@ class Meeting:
         self, task: str, address: str, has_left: Callable[[str, str], bool]
     ) -> list[Any] | None:
         """The devices of a task; waits until it answers, or None when it has left the job."""
-        patience = Patience("CreateSession has waited")
+        reporter = WaitReporter("CreateSession has waited")
         renewed = time.monotonic()
         while not self._given_up.is_set():
             try:
                 stub = self._peers.connection(address).worker()
                 # Short calls: who gives up should not be waited for.
-                timeout = min(_ASK_SECONDS, max(0.1, patience.seconds_left()))
+                timeout = min(_ASK_SECONDS, max(0.1, reporter.seconds_left()))
                 answer = stub.get_status(
                     messages.GetStatusRequest(), timeout=timeout, wait_for_ready=True
                 )
@@ -182,7 +182,7 @@ class Meeting:
                         address,
                     )
                     return None
-                patience.tell(
+                reporter.tell(
                     lambda: (
                         f"{task} at {address}: check that its process runs and that the "
                         "address is right (device_filters leave tasks out)"

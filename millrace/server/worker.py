@@ -21,7 +21,7 @@ from millrace.core import errors
 from millrace.platform import limits
 from millrace.rpc.channel import Channel
 from millrace.rpc.message import Message
-from millrace.runtime import chain, executor
+from millrace.runtime import executor
 from millrace.runtime.allotments import Allotments
 from millrace.runtime.cancellation import Cancellation
 from millrace.runtime.deferred import Deferred
@@ -229,7 +229,7 @@ class Worker:
             self.mailbox.end(number, error)  # Nobody takes what other tasks send for it.
             on_done(None, [], error)
             return
-        execution = chain.execution(graph.plan, step)
+        execution = executor.Execution(graph.plan, step)
         for i, value in enumerate(feeds):
             execution.provide(i, value)
 
@@ -307,7 +307,7 @@ class Worker:
         try:
             if self.sessions.stopped:
                 raise self.sessions.stopped_error()
-            results = executor.run_without_waiting(graph.plan, step, request.feeds)
+            results = executor.run_values(graph.plan, step, request.feeds)
             step.wait_until_done()
         except Exception as failure:
             error = cause_of(failure, step)

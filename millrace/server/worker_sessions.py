@@ -25,8 +25,8 @@ from millrace.runtime.allotments import Allotments
 from millrace.runtime.plan import Plan
 from millrace.runtime.planning import plan_of
 from millrace.runtime.resources import ResourceStore
+from millrace.runtime.stages.transfer import ReceiveStage, SendStage
 from millrace.runtime.step import SessionState
-from millrace.runtime.transfer_stage import ReceiveStage, SendStage
 from millrace.server.admission.guest import check_no_python
 from millrace.server.drivers.relay import Relay
 
@@ -122,7 +122,7 @@ class RegisteredGraph:
 
 
 def _only_receives(plan: Plan) -> int | None:
-    waiting = [stage for stage in plan.stages if getattr(stage, "blocking", False)]
+    waiting = [stage for stage in plan.stages if stage.may_block]
     if len(waiting) != 1 or not isinstance(waiting[0], ReceiveStage) or plan.may_die:
         return None
     return waiting[0].key

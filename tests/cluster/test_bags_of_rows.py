@@ -9,7 +9,7 @@ import pytest
 
 import millrace as tf
 from millrace.passes.bag_rows import bag_rows
-from millrace.runtime import row_stage
+from millrace.runtime.stages import rows
 
 ROWS, WIDTH = 40, 4
 BATCHES = (
@@ -23,15 +23,15 @@ BATCHES = (
 @pytest.fixture
 def types(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The op types of the stages that work on rows, as they are made."""
-    monkeypatch.setattr(row_stage, "MIN_TABLE_BYTES", 0)
+    monkeypatch.setattr(rows, "MIN_TABLE_BYTES", 0)
     made: list[str] = []
-    original = row_stage.row_stage
+    original = rows.row_stage
 
     def note(node: Any, *args: Any) -> Any:
         made.append(node.type)
         return original(node, *args)
 
-    monkeypatch.setattr(row_stage, "row_stage", note)
+    monkeypatch.setattr(rows, "row_stage", note)
     return made
 
 

@@ -20,8 +20,8 @@ from millrace.ops.data_flow.queue_kernels import QueueDequeueV2
 from millrace.ops.io import timestamp
 from millrace.rpc import messages, service
 from millrace.rpc.service import Connection
-from millrace.runtime import plan
 from millrace.runtime.allotments import Allotments
+from millrace.runtime.stages import host
 from millrace.server import worker as worker_module
 from millrace.server.services import master_service
 
@@ -185,7 +185,7 @@ def test_nor_one_whose_steps_compute_in_branches_that_have_waited(
 def test_nor_one_whose_parts_would_be_run_where_messages_of_its_master_are_read(
     make_cluster, kernel, background, until, monkeypatch, remote
 ):
-    monkeypatch.setattr(plan, "_is_quick", lambda stage: True)
+    monkeypatch.setattr(host, "is_short", lambda node: True)
     cluster = make_cluster({"ps": 1, "worker": 1}, "socket")
     target = cluster.target("worker", remote=True)
     with (
@@ -235,7 +235,7 @@ def test_nor_a_trainer_with_many_threads_in_the_process_of_its_own_task(
 def test_nor_one_that_speaks_with_the_worker_service_itself(
     make_cluster, kernel, background, until, monkeypatch, claim
 ):
-    monkeypatch.setattr(plan, "_is_quick", lambda stage: True)
+    monkeypatch.setattr(host, "is_short", lambda node: True)
     cluster = make_cluster({"ps": 1, "worker": 1}, "socket")
     connection = Connection(cluster["ps", 0].target.removeprefix("grpc://"))
     worker = connection.worker()

@@ -11,28 +11,28 @@ import numpy as np
 import pytest
 
 import millrace as tf
-from millrace.runtime import row_stage
 from millrace.runtime.resources import VariableSlot
+from millrace.runtime.stages import rows
 
 ROWS, WIDTH = 60, 4
 
 
 @pytest.fixture(autouse=True)
 def all_tables_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_stage, "MIN_TABLE_BYTES", 0)
+    monkeypatch.setattr(rows, "MIN_TABLE_BYTES", 0)
 
 
 @pytest.fixture
 def stages(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The stages that work on rows, as they are made."""
     made: list[Any] = []
-    original = row_stage.row_stage
+    original = rows.row_stage
 
     def note(*args: Any) -> Any:
         made.append(original(*args))
         return made[-1]
 
-    monkeypatch.setattr(row_stage, "row_stage", note)
+    monkeypatch.setattr(rows, "row_stage", note)
     return made
 
 
@@ -98,17 +98,17 @@ def test_rows_become_what_xla_alone_makes_of_them(
     batches = [(1, 1, 59, 30, 2), (0, 29, 30, 59), (5, 5, 5)]
     results = []
     for least in (0, 1 << 40):
-        monkeypatch.setattr(row_stage, "MIN_TABLE_BYTES", least)
+        monkeypatch.setattr(rows, "MIN_TABLE_BYTES", least)
         with tf.Graph().as_default():
             trainer = Trainer(
                 make_cluster({"ps": 2, "worker": 1}), OPTIMIZERS[optimizer](), resource
             )
             results.append(([trainer.train(*batch) for batch in batches], trainer.values()))
             trainer.session.close()
-    assert sum(isinstance(stage, row_stage.UpdateStage) for stage in stages) == 2
-    assert sum(isinstance(stage, row_stage.TakeStage) for stage in stages) == 2
+    assert sum(isinstance(stage, rows.UpdateStage) for stage in stages) == 2
+    assert sum(isinstance(stage, rows.TakeStage) for stage in stages) == 2
     # Large or not, rows of several tasks are joined on the host.
-    assert sum(isinstance(stage, row_stage.StitchStage) for stage in stages) == 2
+    assert sum(isinstance(stage, rows.StitchStage) for stage in stages) == 2
     (losses, tables), (wanted_losses, wanted_tables) = results
     np.testing.assert_allclose(losses, wanted_losses, rtol=1e-6)
     assert len(tables) >= 2

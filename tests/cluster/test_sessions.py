@@ -10,7 +10,7 @@ import pytest
 
 import millrace as tf
 from millrace.core import errors
-from millrace.platform import patience
+from millrace.platform import wait_reporter
 from millrace.server.master_session import MasterSession
 
 
@@ -333,8 +333,8 @@ class TestWaiting:
 
     @pytest.fixture(autouse=True)
     def impatient(self, monkeypatch):
-        monkeypatch.setattr(patience, "FIRST_SECONDS", 0.05)
-        monkeypatch.setattr(patience, "INTERVAL_SECONDS", 0.05)
+        monkeypatch.setattr(wait_reporter, "FIRST_SECONDS", 0.05)
+        monkeypatch.setattr(wait_reporter, "INTERVAL_SECONDS", 0.05)
 
     @pytest.mark.parametrize("remote", [False, True])
     def test_creation_says_which_task_it_waits_for(

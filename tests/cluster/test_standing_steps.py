@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import millrace as tf
-from millrace.platform import patience
+from millrace.platform import wait_reporter
 
 PS, WORKER = "/job:ps/task:0", "/job:worker/task:0"
 TASK = "/job:ps/replica:0/task:0"
@@ -304,10 +304,11 @@ def test_a_part_that_is_not_alone_is_refused(cluster):
 def test_a_repetition_that_waits_for_long_says_what_for(cluster, monkeypatch, until):
     belt = Belt()
     told = []
-    monkeypatch.setattr(patience, "FIRST_SECONDS", 0.05)
-    monkeypatch.setattr(patience, "INTERVAL_SECONDS", 0.05)
+    monkeypatch.setattr(wait_reporter, "FIRST_SECONDS", 0.05)
+    monkeypatch.setattr(wait_reporter, "INTERVAL_SECONDS", 0.05)
     monkeypatch.setattr("millrace.server.drivers.standing_step.FIRST_SECONDS", 0.05)
-    monkeypatch.setattr(patience.logging, "warning", lambda text, *args: told.append(text % args))
+    warning = lambda text, *args: told.append(text % args)  # noqa: E731
+    monkeypatch.setattr(wait_reporter.logging, "warning", warning)
     with tf.Session(cluster.target("worker")) as session:
         threads = belt.runner.create_threads(session, start=True)
         until(lambda: any(f"for {TASK}. There ({TASK}) it waits for" in text for text in told))

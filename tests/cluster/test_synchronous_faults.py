@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import millrace as tf
-from millrace.platform import patience
+from millrace.platform import wait_reporter
 from millrace.training.checkpoint.fence import Term
 from millrace.training.election.sync_replicas import ElectedSyncReplicasHook
 from millrace.training.sessions.live_model import LiveModel
@@ -312,7 +312,7 @@ def test_a_newly_elected_chief_makes_its_session_anew_after_half_a_round(replica
 def impatient(monkeypatch):
     """Waits that say at once what they wait for."""
     for name in ("FIRST_SECONDS", "INTERVAL_SECONDS"):
-        monkeypatch.setattr(patience, name, 0.2)
+        monkeypatch.setattr(wait_reporter, name, 0.2)
 
 
 def test_a_worker_says_whose_gradient_a_round_waits_for(replicas, impatient, caplog, until):

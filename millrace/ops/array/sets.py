@@ -7,6 +7,7 @@ TensorFlow's own gradients uses ListDiff and DynamicStitch).
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,6 +34,7 @@ from millrace.ops.array.rules import (
 )
 from millrace.ops.math import numeric, reduction
 from millrace.ops.strings import fingerprint as farm
+from millrace.platform import limits
 
 __all__ = [
     "dynamic_partition",
@@ -302,6 +304,9 @@ def _stitch(indices: list[Any], data: list[Any]) -> Any:
             )
     count = 1 + max(int(index.max(initial=-1)) for index in indices)
     tail = data[0].shape[indices[0].ndim :]
+    limits.check_array(count * math.prod(tail), data[0].itemsize, "the merged slices")
+    if data[0].dtype == object:
+        limits.STRING_ELEMENTS.check(count * math.prod(tail), "Elements of the merged slices")
     result = np.full((count, *tail), zero_of(data[0].dtype), data[0].dtype)
     for index, values in zip(indices, data, strict=True):
         flat = index.reshape(-1)

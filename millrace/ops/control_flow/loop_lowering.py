@@ -1,4 +1,4 @@
-"""Conditionals and loops in JAX: `lax.cond`, `lax.scan`, `lax.while_loop`.
+"""Conditionals and loops in JAX: `lax.cond`, `lax.scan`, `reversible_loop.while_loop`.
 
 Called while a stage is traced, and also outside of a trace (a stage run op by op), where
 values are there to be looked at and plain Python does.
@@ -6,16 +6,74 @@ values are there to be looked at and plain Python does.
 
 from __future__ import annotations
 
+import contextlib
+import threading
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from millrace.compiler.xla import jax, jnp, lax
+from millrace.ops.control_flow import reversible_loop
 from millrace.ops.control_flow.tensor_array_value import TensorArrayValue
-from millrace.ops.random import philox
 
 #: Longer loops are not counted ahead.
 _MAX_COUNTED = 1_000_000
+#: Longer loops whose shapes change are not written out.
+_MAX_UNROLLED = 200
+
+
+class _Current(threading.local):
+    """What loops look at between iterations: words that are not 0 when the step is cancelled."""
+
+    #: Memory of the host, for loops that Python runs.
+    host_words: np.ndarray | None = None
+    #: The same memory as an argument of the program that is traced, for loops of that program.
+    traced_words: Any = None
+
+
+_current = _Current()
+
+
+class Stopped(Exception):
+    """A loop has ended because its step is cancelled."""
+
+
+@contextlib.contextmanager
+def stopped_by(words: np.ndarray) -> Iterator[None]:
+    """Lets loops that Python runs in this thread, also while it traces, end by `Stopped`."""
+    before, _current.host_words = _current.host_words, words
+    try:
+        yield
+    finally:
+        _current.host_words = before
+
+
+@contextlib.contextmanager
+def traced_with(words: Any) -> Iterator[None]:
+    """Lets loops that are traced in this thread look at words, an argument of their program.
+
+    The host changes their memory while the program runs. A loop that has ended for it is not ok, as
+    if a check in it had failed, so nothing that follows from it is stored. Loops whose number of
+    iterations is known while tracing do not look.
+    """
+    before, _current.traced_words = _current.traced_words, words
+    try:
+        yield
+    finally:
+        _current.traced_words = before
+
+
+def _check_not_stopped() -> None:
+    words = _current.host_words
+    if words is not None and words[0]:
+        raise Stopped
+
+
+def _goes_on(words: Any, iteration: Any) -> Any:
+    """Whether a loop of a program may begin an iteration."""
+    # At a place that changes: what does not change is looked up once, before the loop.
+    return words[iteration % len(words)] == 0
 
 
 class NotCompilable(Exception):
@@ -73,9 +131,7 @@ def conditional(
 
 
 def loop(cond: Any, body: Any, values: list[Any], key: Any, invoke: Any) -> tuple[list[Any], Any]:
-    """A while loop: by Python, by `lax.scan` when its length is known, or `lax.while_loop`."""
-    if not invoke.traced:
-        return _python_loop(cond, body, values, key, invoke)
+    """A while loop: by Python, by `lax.scan` when its length is known, or `reversible_loop`."""
     count = _fixed_length(cond, body, values, invoke)
     leaves = jax.tree.leaves([v for v in values if not _is_static(v)])
     if not any(isinstance(leaf, jax.core.Tracer) for leaf in leaves) and count is None:
@@ -95,6 +151,7 @@ def _fixed_length(cond: Any, body: Any, values: list[Any], invoke: Any) -> int |
     wanted = sorted(positions)
     count = 0
     while bool(invoke(cond, state, None)[0][0]):
+        _check_not_stopped()
         count += 1
         if count > _MAX_COUNTED:
             return None
@@ -110,7 +167,8 @@ def _python_loop(
     state = list(values)
     iteration = 0
     while bool(np.asarray(invoke(cond, state, key)[0][0])):
-        inner = None if key is None else philox.fold_in(key, iteration)
+        _check_not_stopped()
+        inner = None if key is None else jax.random.fold_in(key, iteration)
         state, ok = invoke(body, state, inner)
         if ok is not True and not bool(ok):
             return state, False
@@ -121,6 +179,7 @@ def _python_loop(
 def _lax_loop(
     cond: Any, body: Any, values: list[Any], key: Any, invoke: Any, count: int | None
 ) -> tuple[list[Any], Any]:
+    words = _current.traced_words
     # What the body hands on unchanged is closed over, not carried.
     varying = [i for i, t in enumerate(body.outputs) if t is not body.inputs[i]]
 
@@ -151,21 +210,38 @@ def _lax_loop(
 
             def while_cond(state: Any) -> Any:
                 holds = invoke(cond, merged(state[0]), key)[0][0]
-                return jnp.reshape(holds, ()).astype(bool)
+                holds = jnp.reshape(holds, ()).astype(bool)
+                return holds if words is None else holds & _goes_on(words, state[2])
 
             def while_body(state: Any) -> Any:
                 carry, ok, iteration = state
                 new, now = step(carry, iteration)
                 return new, ok & now, iteration + 1
 
-            final, ok, _ = lax.while_loop(
+            final, ok, iterations = reversible_loop.while_loop(
                 while_cond, while_body, (start, jnp.asarray(True), jnp.uint32(0))
             )
+            if words is not None:
+                ok = ok & _goes_on(words, iterations)
     except TypeError as error:
-        if "carry" in str(error) or "body_fun" in str(error):
-            raise NotCompilable(str(error)) from error
-        raise
+        if "carry" not in str(error) and "body_fun" not in str(error):
+            raise
+        if count is not None and count <= _MAX_UNROLLED:
+            return _unrolled(body, values, key, invoke, count)
+        raise NotCompilable(str(error)) from error
     return merged(final), ok
+
+
+def _unrolled(
+    body: Any, values: list[Any], key: Any, invoke: Any, count: int
+) -> tuple[list[Any], Any]:
+    """All iterations one after the other: their shapes may differ."""
+    state, ok = list(values), jnp.asarray(True)
+    for iteration in range(count):
+        inner = None if key is None else jax.random.fold_in(key, iteration)
+        state, now = invoke(body, state, inner)
+        ok = ok & now
+    return state, ok
 
 
 def _settled(start: list[Any], step: Any) -> list[Any]:

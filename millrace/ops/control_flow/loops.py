@@ -13,6 +13,7 @@ import numpy as np
 
 from millrace.core import dtypes, nest
 from millrace.core.tensor_shape import TensorShape, as_shape
+from millrace.core.tensor_spec import SparseTensorSpec, TensorSpec
 from millrace.graph.convert import convert_to_tensor
 from millrace.graph.defaults import control_dependencies, get_default_graph, name_scope
 from millrace.graph.define import op
@@ -264,6 +265,8 @@ class _Loop:
 
 def nest_shapes(invariants: Any) -> list[Any]:
     """The shapes in a structure of shapes (TensorShapes and lists of sizes are leaves)."""
+    if isinstance(invariants, TensorSpec | SparseTensorSpec):
+        return [invariants.shape]
     if isinstance(invariants, TensorShape) or invariants is None:
         return [invariants]
     if (

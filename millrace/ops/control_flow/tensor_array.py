@@ -21,6 +21,7 @@ from millrace.ops.array import identity as array_identity
 from millrace.ops.array import shape as array_shape
 from millrace.ops.array.gather import check_indices
 from millrace.ops.control_flow.tensor_array_value import TensorArrayValue
+from millrace.ops.control_flow.tensor_list_value import unset
 from millrace.ops.math import numeric
 
 __all__ = ["TensorArray"]
@@ -50,7 +51,7 @@ def TensorArrayV3(
 ) -> Any:
     """A new array; the flow is its value."""
     shape = tuple(element_shape.as_list()) if element_shape.is_fully_defined() else None
-    value = TensorArrayValue(dtype.as_numpy_dtype, [None] * int(size), None, shape)
+    value = TensorArrayValue(dtype.as_numpy_dtype, unset(int(size)), None, shape)
     value.clears = clear_after_read
     handle = np.empty((), object)
     handle[()] = ArrayHandle(int(size), dtype.as_numpy_dtype, shape, dynamic_size)
@@ -85,7 +86,7 @@ def _flow_of(handle: Any, flow: Any) -> Any:
         return flow
     info = handle[()]
     size = flow.size if isinstance(flow, TensorArrayValue) else info.size
-    return TensorArrayValue(info.dtype, [None] * size, None, info.element_shape, True)
+    return TensorArrayValue(info.dtype, unset(size), None, info.element_shape, True)
 
 
 def _check_type(flow: TensorArrayValue, value: Any) -> None:

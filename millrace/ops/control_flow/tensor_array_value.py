@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from millrace.compiler.xla import jax, jnp
+from millrace.ops.control_flow.tensor_list_value import unset
 
 
 @jax.tree_util.register_pytree_node_class
@@ -137,7 +138,7 @@ class TensorArrayValue:
                 buffer = jnp.asarray(self.buffer).at[position].set(value)
             return self._with(None, buffer)
         items = self._as_items()
-        items.extend([None] * (position + 1 - len(items)))
+        items.extend(unset(position + 1 - len(items)))
         if items[position] is not None and self.is_gradient:
             value = items[position] + value
         elif items[position] is not None:

@@ -6,6 +6,7 @@ TensorFlow do.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,14 @@ from millrace.core.tensor_shape import TensorShape, unknown_shape
 from millrace.graph.define import op
 from millrace.graph.registry import NO_GRADIENT
 from millrace.graph.shape_inference import ShapeContext, scalars
-from millrace.ops.control_flow.tensor_list_value import ElementShape, TensorList, boxed, merged
+from millrace.ops.control_flow.tensor_list_value import (
+    ElementShape,
+    TensorList,
+    boxed,
+    merged,
+    unset,
+)
+from millrace.platform import limits
 
 __all__: list[str] = []
 
@@ -119,7 +127,7 @@ def TensorListReserve(element_shape: Any, num_elements: Any, *, element_dtype: A
     if count < 0:
         raise ValueError(f"The number of elements to reserve must be non-negative: {count}")
     shape = _shape_of(element_shape)
-    return boxed(TensorList((None,) * count, _numpy_type(element_dtype), shape))
+    return boxed(TensorList(tuple(unset(count)), _numpy_type(element_dtype), shape))
 
 
 @op(
@@ -185,7 +193,7 @@ def TensorListResize(input_handle: Any, size: Any) -> Any:
     """The list with elements taken from its end, or elements that are not set added there."""
     tensors, count = _list_of(input_handle), int(size)
     kept = tensors.items[:count]
-    return boxed(tensors.with_items(kept + (None,) * (count - len(kept))))
+    return boxed(tensors.with_items((*kept, *unset(count - len(kept)))))
 
 
 @op(
@@ -216,7 +224,7 @@ def TensorListSetItem(
     tensors = _list_of(input_handle)
     missing = int(index) + 1 - len(tensors.items)
     if resize_if_index_out_of_bounds and missing > 0:
-        tensors = tensors.with_items(tensors.items + (None,) * missing)
+        tensors = tensors.with_items((*tensors.items, *unset(missing)))
     items = list(tensors.items)
     items[_index(tensors, index)] = _checked(tensors, item)
     return boxed(tensors.with_items(tuple(items)))
@@ -241,6 +249,10 @@ def TensorListStack(input_handle: Any, element_shape: Any, *, num_elements: int)
 
 
 def _gathered(tensors: TensorList, positions: Any, element_shape: Any) -> Any:
+    shape = merged(tensors.shape, _shape_of(element_shape))
+    if shape is not None and min(shape, default=0) >= 0:
+        size = len(positions) * math.prod(shape) * np.dtype(tensors.dtype).itemsize
+        limits.MEMORY_BYTES.check(size, f"OOM when stacking {len(positions)} tensors, in bytes")
     found = [_element(tensors, i, element_shape) for i in positions]
     if found:
         return np.stack([np.asarray(item) for item in found])
@@ -288,7 +300,7 @@ def TensorListFromTensor(tensor: Any, element_shape: Any) -> Any:
 def TensorListScatterV2(tensor: Any, indices: Any, element_shape: Any, num_elements: Any) -> Any:
     """A list with the rows of a tensor at given positions."""
     count = max(int(num_elements), max((int(i) + 1 for i in indices), default=0))
-    empty = TensorList((None,) * count, tensor.dtype, _shape_of(element_shape))
+    empty = TensorList(tuple(unset(count)), tensor.dtype, _shape_of(element_shape))
     return boxed(_scattered(empty, tensor, indices))
 
 
@@ -303,7 +315,7 @@ def TensorListScatterIntoExistingList(input_handle: Any, tensor: Any, indices: A
     """The list with the rows of a tensor at given positions."""
     tensors = _list_of(input_handle)
     missing = max((int(i) + 1 for i in indices), default=0) - len(tensors.items)
-    tensors = tensors.with_items(tensors.items + (None,) * missing)
+    tensors = tensors.with_items((*tensors.items, *unset(missing)))
     return boxed(_scattered(tensors, tensor, indices))
 
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from millrace.platform import limits
+
 #: The shape of an element, with -1 where it is not known; None when the rank is not.
 ElementShape = tuple[int, ...] | None
 
@@ -50,6 +52,16 @@ def merged(one: ElementShape, other: ElementShape) -> ElementShape:
     ):
         raise ValueError(f"Tried to use a list of elements of shape {one} as one of {other}")
     return tuple(b if a < 0 else a for a, b in zip(one, other, strict=True))
+
+
+def unset(count: int) -> list[Any]:
+    """So many elements that were not set.
+
+    Raises:
+      ResourceExhaustedError: They are too many.
+    """
+    limits.LIST_ELEMENTS.check(count, "Elements of a list of tensors")
+    return [None] * count
 
 
 def boxed(value: Any) -> np.ndarray:

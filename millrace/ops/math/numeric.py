@@ -81,7 +81,12 @@ def _range_shape(c: ShapeContext) -> TensorShape:
 )
 def Range(start: Any, limit: Any, delta: Any, *, xp: Any) -> Any:
     size = _range_size(start, limit, delta)
-    return start + np.arange(size).astype(start.dtype) * delta
+    numbers = np.arange(size).astype(start.dtype, copy=False)
+    if isinstance(start, np.ndarray | np.generic) and isinstance(delta, np.ndarray | np.generic):
+        numbers *= delta  # in place: a long one takes memory once
+        numbers += start
+        return numbers
+    return start + numbers * delta
 
 
 #: Types that a range may have, in the order in which mixed bounds are promoted.

@@ -8,6 +8,7 @@ Rows of a segment without members hold the neutral value that TensorFlow puts th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -30,6 +31,7 @@ from millrace.ops.array import select as array_select
 from millrace.ops.array import shape as array_shape
 from millrace.ops.math import arithmetic, comparison, elementwise
 from millrace.ops.math.broadcasting import shape_text
+from millrace.platform import limits
 
 __all__ = [
     "segment_max", "segment_mean", "segment_min", "segment_prod", "segment_sum",
@@ -68,6 +70,7 @@ def _reduce_segments(data: np.ndarray, ids: np.ndarray, ufunc: np.ufunc, empty: 
     """Reduces consecutive rows with the same number; `empty` fills numbers without rows."""
     _require_increasing(ids)
     rows = int(ids[-1]) + 1 if ids.size else 0
+    limits.check_array(rows * math.prod(data.shape[1:]), data.itemsize, "the segments")
     result = np.full((rows, *data.shape[1:]), empty, data.dtype)
     if ids.size:
         starts = np.concatenate([[0], np.flatnonzero(ids[1:] != ids[:-1]) + 1])

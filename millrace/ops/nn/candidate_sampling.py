@@ -21,7 +21,7 @@ from millrace.graph.registry import NO_GRADIENT
 from millrace.graph.shape_inference import ShapeContext
 from millrace.graph.tensor import Tensor
 from millrace.ops.random import philox
-from millrace.platform import gfile
+from millrace.platform import gfile, limits
 
 __all__ = [
     "all_candidate_sampler",
@@ -34,6 +34,10 @@ __all__ = [
 
 #: Blocks of random words that TensorFlow sets aside for each candidate.
 _BLOCKS_PER_CANDIDATE = 512
+
+
+#: What one takes: random words, itself, its place among those seen, its expected count.
+_CANDIDATE_BYTES = 256
 
 
 class _Words:
@@ -203,6 +207,7 @@ def _sample(
             f"Sampler's range is too small: {count} different candidates of {distribution.size} "
             "classes"
         )
+    limits.check_array(count, _CANDIDATE_BYTES, "the candidates")
     words = _Words(node, ctx, count)
     candidates: list[int] = []
     seen: set[int] = set()
@@ -359,6 +364,7 @@ def _weights(attrs: dict[str, Any], range_max: int) -> list[float]:
 def AllCandidateSampler(true_classes: Any, *, num_true: int, num_sampled: int, unique: bool) -> Any:
     """All classes, each once; for tests of what uses samplers."""
     _check_true_classes(true_classes, num_true)
+    limits.check_array(num_sampled, _CANDIDATE_BYTES, "the candidates")
     return (
         np.arange(num_sampled, dtype=np.int64),
         np.ones(true_classes.shape, np.float32),

@@ -26,6 +26,7 @@ from millrace.ops.array import join as array_join
 from millrace.ops.array import select as array_select
 from millrace.ops.array import shape as array_shape
 from millrace.ops.sparse.sparse import as_sparse, sparse_reorder, sparse_tensor_to_dense
+from millrace.platform import limits
 
 __all__ = [
     "sparse_fill_empty_rows",
@@ -76,6 +77,7 @@ def _fill_shape(c: ShapeContext) -> list[TensorShape]:
 def SparseFillEmptyRows(indices: Any, values: Any, dense_shape: Any, default_value: Any) -> Any:
     """Entries by row, with a default in column 0 of every row that had none."""
     rows = int(dense_shape[0])
+    limits.check_array(rows, 8 * (indices.shape[1] + 7), "the filled rows")
     row = indices[:, 0]
     for i in np.flatnonzero((row < 0) | (row >= rows)):
         if rows == 0:

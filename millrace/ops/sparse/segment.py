@@ -7,6 +7,7 @@ are XLA gathers and scatters.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from millrace.graph.shape_inference import ShapeContext
 from millrace.graph.slices import IndexedSlices
 from millrace.graph.tensor import Tensor
 from millrace.ops.array import shape as array_shape
+from millrace.platform import limits
 
 __all__ = ["sparse_segment_mean", "sparse_segment_sqrt_n", "sparse_segment_sum"]
 
@@ -107,6 +109,7 @@ def _open_reduction(data: Any, indices: Any, ids: Any, norm: str) -> Any:
             f"Bad: indices[{outside[0]}] == {indices[outside[0]]} out of range [0, {data.shape[0]})"
         )
     rows = int(ids[-1]) + 1 if ids.size else 0
+    limits.check_array(rows * math.prod(data.shape[1:]), data.itemsize, "the segments")
     result = np.zeros((rows, *data.shape[1:]), _wide_type(data))
     if ids.size:
         starts = np.concatenate([[0], np.flatnonzero(ids[1:] != ids[:-1]) + 1])

@@ -1,7 +1,7 @@
 """What updates of rows make of them, without the table around them.
 
 The op types that update rows of a variable put themselves here, so that the runtime may work on
-the rows alone (`runtime/row_stage.py`).
+the rows alone (`runtime/stages/rows.py`).
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from millrace.graph.shape_inference import ShapeContext, scalars, unchanged
 from millrace.graph.shape_inference import unknown as no_shape
 from millrace.graph.tensor import Tensor
 from millrace.ops.strings.string_arrays import each, strings, text
+from millrace.platform import limits
 
 __all__ = [
     "as_string",
@@ -129,6 +130,8 @@ def AsString(
         raise ValueError("Fill string must be one or fewer characters")
     if fill and fill not in b" +-0#":
         raise ValueError(f'Fill argument not supported: "{text(fill)}"')
+    longest = max(width, precision, 1) * input.size
+    limits.STRING_BYTES.check(longest, "Bytes of numbers of such a width and precision")
     flags = fill.decode() + (str(width) if width >= 0 else "")
     if dtypes.string == T:
         pattern = f"%{flags}s".encode()

@@ -10,6 +10,8 @@ from __future__ import annotations
 import functools
 import re
 
+from millrace.platform import limits
+
 _POSIX_CLASSES = {
     "alnum": "0-9A-Za-z",
     "alpha": "A-Za-z",
@@ -133,6 +135,7 @@ def replace(pattern: re.Pattern[str], rewrite: bytes, string: bytes, everywhere:
     if any(group > pattern.groups for group in groups):
         return string
     pieces: list[str] = []
+    size, most = len(source), limits.STRING_BYTES.value
     last_end, position = 0, 0
     previous_match_end = -1
     while position <= len(source):
@@ -148,6 +151,9 @@ def replace(pattern: re.Pattern[str], rewrite: bytes, string: bytes, everywhere:
         if rewritten is None:
             return encode("".join(pieces) + source[match.end() :])
         pieces.append(rewritten)
+        size += len(rewritten)
+        if size > most:
+            raise limits.STRING_BYTES.error(size, "Bytes of a string with its matches rewritten")
         last_end = previous_match_end = match.end()
         position = match.end() if match.end() > match.start() else match.end() + 1
         if not everywhere:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import itertools
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ from millrace.ops.math import numeric
 from millrace.ops.strings import fingerprint
 from millrace.ops.strings import regular_expressions as expressions
 from millrace.ops.strings.string_arrays import each, strings, text
+from millrace.platform import limits
 
 __all__ = [
     "decode_base64",
@@ -240,6 +242,14 @@ def _as_sparse(rows: list[list[bytes]]) -> tuple[Any, Any, Any]:
     return indices, values, np.array([len(rows), max(lengths, default=0)], np.int64)
 
 
+_SPACES = b" \t\n\r\v\f"
+
+
+def _check_pieces(cuts: Iterable[int]) -> None:
+    """Checks that strings with so many cuts each do not fall into too many pieces."""
+    limits.STRING_ELEMENTS.check(sum(cuts), "Pieces of the strings that are split")
+
+
 @op(
     "StringSplit(input: string, delimiter: string) -> "
     "(indices: int64, values: string, shape: int64) where skip_empty: bool = true",
@@ -255,6 +265,7 @@ def StringSplit(input: Any, delimiter: Any, *, skip_empty: bool) -> Any:
         raise ValueError(f"delimiter must be a scalar, got shape: {list(delimiter.shape)}")
     marks = delimiter.item()
     rows: list[list[bytes]]
+    _check_pieces(len(s) - len(s.translate(None, marks)) if marks else len(s) for s in input)
     if not marks:
         rows = [[s[i : i + 1] for i in range(len(s))] for s in input]
     elif len(marks) == 1:
@@ -279,6 +290,10 @@ def StringSplitV2(input: Any, sep: Any, *, maxsplit: int) -> Any:
     if sep.ndim != 0:
         raise ValueError(f"sep must be a scalar, got shape: {list(sep.shape)}")
     mark = sep.item()
+    if maxsplit < 0:
+        _check_pieces(
+            s.count(mark) if mark else len(s) - len(s.translate(None, _SPACES)) for s in input
+        )
     if mark:
         return _as_sparse([s.split(mark, max(maxsplit, -1)) for s in input])
     if maxsplit < 0:

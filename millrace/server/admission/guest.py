@@ -13,10 +13,12 @@ from typing import Any
 
 from millrace.core import dtypes, errors
 from millrace.core.tensor_proto import make_ndarray
+from millrace.graph import registry
 from millrace.passes.function_body import bodies_of
 from millrace.passes.node import Node
 from millrace.platform import limits
 from millrace.rpc.callers import host_of
+from millrace.runtime import memory
 
 #: A tensor with fewer elements is not looked at: it fits.
 _SMALL_TENSOR = 1 << 20
@@ -57,13 +59,14 @@ class GraphSize:
           ResourceExhaustedError: It is too much; then it is not counted.
         """
         library = graph_def.library.function
-        nodes = self._nodes + len(graph_def.node) + sum(len(f.node_def) for f in library)
+        nodes = self._nodes + sum(map(_outputs, graph_def.node))
+        nodes += sum(_outputs(node) for function in library for node in function.node_def)
         size = self._bytes + graph_def.ByteSize()
         limits.GRAPH_NODES.check(nodes, "Nodes of the session's graph")
         limits.GRAPH_BYTES.check(size, "Bytes of the session's graph")
-        for node in graph_def.node:
-            if node.op == "Const":
-                check_tensor(node.attr["value"].tensor, f"{node.name} (Const)")
+        for nodes_of in (graph_def.node, *(f.node_def for f in library)):
+            for node in nodes_of:
+                _check_attrs(node)
         self._nodes, self._bytes = nodes, size
 
 
@@ -121,6 +124,31 @@ def check_tensor(proto: Any, what: str) -> None:
     """
     count = math.prod(dim.size for dim in proto.tensor_shape.dim)
     if count > _SMALL_TENSOR:
-        limits.MEMORY_BYTES.check(
-            count * dtypes.as_dtype(proto.dtype).size, f"Bytes of memory for {what}"
-        )
+        try:
+            dtype = dtypes.as_dtype(proto.dtype).base_dtype
+        except TypeError:
+            return  # It will be refused for that.
+        try:
+            memory.check_size(count, dtype, [dim.size for dim in proto.tensor_shape.dim])
+        except errors.ResourceExhaustedError as error:
+            raise errors.ResourceExhaustedError(None, None, f"{what}: {error.message}") from None
+
+
+def _check_attrs(node: Any) -> None:
+    for attr in node.attr.values():
+        kind = attr.WhichOneof("value")
+        if kind == "tensor":
+            check_tensor(attr.tensor, f"{node.name} ({node.op})")
+        elif kind == "list":
+            for tensor in attr.list.tensor:
+                check_tensor(tensor, f"{node.name} ({node.op})")
+
+
+def _outputs(node: Any) -> int:
+    """How many outputs a NodeDef stands for, at least 1: a number of it may say any."""
+    definition = registry.find(node.op)
+    count = 0
+    for arg in definition.signature.outputs if definition is not None else ():
+        if arg.number_attr is not None and arg.number_attr in node.attr:
+            count += node.attr[arg.number_attr].i
+    return max(1, count)

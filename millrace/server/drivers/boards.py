@@ -21,7 +21,7 @@ from millrace.rpc.channel import Channel
 from millrace.rpc.message import layout_of
 from millrace.runtime.kernel_call import StoredState
 from millrace.runtime.resources import ResourceStore, VariableSlot
-from millrace.runtime.transfer_stage import SendStage
+from millrace.runtime.stages.transfer import SendStage
 
 #: A reader must have asked so often to be told of a board: most steps run once.
 _ASKED = 2

@@ -13,7 +13,7 @@ from millrace.graph.operation import Operation
 from millrace.graph.tensor import Tensor
 from millrace.passes.partitions import Partition
 from millrace.passes.transfer import LOOP_RECEIVE, RECEIVE
-from millrace.platform import patience
+from millrace.platform import wait_reporter
 from millrace.rpc.channel import Channel
 from millrace.rpc.failed_node import explained
 from millrace.rpc.message import Message
@@ -147,9 +147,9 @@ class Gathering:
         A wait for what is to come says so when it lasts, one for the end of what has failed not.
         """
         began = time.monotonic()
-        speaker: patience.Patience | None = None
+        reporter: wait_reporter.WaitReporter | None = None
         while self.waiting and not (ends_with_error and self.error is not None):
-            timeout = patience.FIRST_SECONDS if speaker is None else speaker.seconds_left()
+            timeout = wait_reporter.FIRST_SECONDS if reporter is None else reporter.seconds_left()
             if deadline is not None:
                 left = deadline - time.monotonic()
                 if left <= 0:
@@ -164,9 +164,9 @@ class Gathering:
                 if share is not None:
                     share.resume()
             if ends_with_error and self.waiting:
-                if speaker is None:
-                    speaker = patience.Patience("A step has waited", since=began)
-                speaker.tell(lambda: ", ".join(list(self.waiting.values())) + self.why())
+                if reporter is None:
+                    reporter = wait_reporter.WaitReporter("A step has waited", since=began)
+                reporter.tell(lambda: ", ".join(list(self.waiting.values())) + self.why())
         return True
 
     def why(self) -> str:

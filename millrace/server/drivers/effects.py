@@ -1,8 +1,7 @@
 """Lets what a step changes on this task go through the task's record of applied steps.
 
 The rules are in `protocol/step/applied_steps.py`; here are a lock, and the places in a plan where
-state changes. A stage that changes state has its `run` replaced, so that it makes no difference
-which loop runs it.
+state changes. A stage that changes state has its `run` replaced: the executor need not know.
 """
 
 from __future__ import annotations
@@ -81,7 +80,8 @@ class TaskRecord:
             if effect is None:
                 continue
             found = True
-            stage.run = functools.partial(self._run, stage.run, effect, overwritten)
+            watched: Any = stage
+            watched.run = functools.partial(self._run, stage.run, effect, overwritten)
         return found
 
     def _run(

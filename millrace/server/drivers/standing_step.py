@@ -16,10 +16,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from millrace.core import errors
-from millrace.platform.patience import FIRST_SECONDS, Patience
+from millrace.platform.wait_reporter import FIRST_SECONDS, WaitReporter
 from millrace.rpc.channel import Channel
 from millrace.rpc.message import Kind, Message
-from millrace.runtime import chain, executor
+from millrace.runtime import executor
 from millrace.runtime.step import Step
 from millrace.server.drivers.distributed_step import Gathering, PreparedStep
 from millrace.server.drivers.remote_part import RemotePart
@@ -109,19 +109,19 @@ class StandingStep:
 
     def _wait(self, gathering: Gathering) -> None:
         """Waits to be told: the channel is left to threads whose steps need what it brings."""
-        patience = Patience("A step has waited")
+        reporter = WaitReporter("A step has waited")
         while gathering.waiting and gathering.error is None:
             with gathering.condition:
                 if gathering.waiting and gathering.error is None:
-                    gathering.condition.wait(patience.seconds_left())
-            if patience.seconds_left() or not gathering.waiting or gathering.error is not None:
+                    gathering.condition.wait(reporter.seconds_left())
+            if reporter.seconds_left() or not gathering.waiting or gathering.error is not None:
                 continue
             why = gathering.why()
             if why:
                 words = self._remote.part.task + why
-                patience.tell(lambda words=words: words)  # type: ignore[misc]
+                reporter.tell(lambda words=words: words)  # type: ignore[misc]
             else:
-                patience.restart()  # Rounds go on.
+                reporter.restart()  # Rounds go on.
 
     def rest(self) -> None:
         """Lets the round that runs be the last one; `run` then returns. From any thread."""
@@ -197,7 +197,7 @@ class _Repetition:
         self._over = over
         self.rests = False
         self._resume: executor.Resume = graph.session.elsewhere
-        self._execution: chain.Chain | executor.Execution | None = None
+        self._execution: executor.Execution | None = None
         self._begun_at = 0.0
 
     def start(self) -> None:
@@ -210,7 +210,7 @@ class _Repetition:
             self._end(step.cancellation.error)
             return
         self._begun_at = time.monotonic()
-        self._execution = chain.execution(self._graph.plan, step)
+        self._execution = executor.Execution(self._graph.plan, step)
         self._execution.drive(self._resume, self._round_over)
 
     def waits_for(self) -> str:

@@ -167,6 +167,8 @@ class SyncReplicasOptimizer(Optimizer):
         self._led: weakref.WeakSet[Any] = weakref.WeakSet()
         #: Accumulators with the devices that they are on.
         self._accumulator_list: list[tuple[Any, str]] = []
+        #: The first accumulator on each device.
+        self._accumulator_at: dict[str, Any] = {}
         #: Whose gradients this worker's are, for the accumulators; empty if no task is known.
         self._contributor = ""
 
@@ -274,6 +276,8 @@ class SyncReplicasOptimizer(Optimizer):
                 if self._contributor:
                     pushes[-1]._set_attr(CONTRIBUTOR, self._contributor.encode())
                 self._accumulator_list.append((accumulator, var.device))
+                # Its device may say more than the variable's, if the setter adds to it.
+                self._accumulator_at.setdefault(taken[-1].device, accumulator)
         return pushes, list(zip(self._together(taken), (v for _, v in pairs), strict=True))
 
     def _together(self, taken: Sequence[Any]) -> list[Any]:
@@ -312,8 +316,7 @@ class SyncReplicasOptimizer(Optimizer):
         with device(place), control_dependencies(operations):
             if not will_apply:
                 return control_flow.no_op(name=name)
-            accumulator = next(a for a, where in self._accumulator_list if where == place)
-            note = accumulator.num_accumulated(name=name).op
+            note = self._accumulator_at[place].num_accumulated(name=name).op
             note._set_attr(WILL_APPLY, True)
             return note
 

@@ -38,11 +38,113 @@ def test_a_graph_that_asks_for_100_terabytes_is_refused(make_job, job):
     with tf.Session(cluster.target(job, 0, remote=True)) as session:
         for name, fetch in asked.items():
             with pytest.raises(
-                errors.ResourceExhaustedError, match="MILLRACE_MAX_MEMORY_BYTES"
+                errors.ResourceExhaustedError, match="MILLRACE_MAX_(MEMORY_BYTES|STRING_ELEMENTS)"
             ) as refused:
                 session.run(fetch)
             assert ("initial" if name == "variable" else name) in str(refused.value)
             trainer.step()
+
+
+MANY = 200_000_000
+
+
+def many_objects() -> dict[str, Any]:
+    """Ops that ask for more Python objects than one client gets, by their names."""
+    count = tf.placeholder_with_default(np.array([MANY]), [1])
+    one = tf.placeholder_with_default(np.array(MANY, np.int32), [])
+    word = tf.constant(["word"])
+    far = tf.placeholder_with_default(np.array([10**12]), [1])
+    blanks = tf.placeholder_with_default(np.array([b" " * (1 << 20)] * 40, object), [40])
+    array = tf.TensorArray(tf.float32, size=one, name="array")
+    return {
+        "fill": tf.fill(count, "word", name="fill"),
+        "tile": tf.tile(word, count, name="tile"),
+        "broadcast": tf.broadcast_to(word, count, name="broadcast"),
+        "pad": tf.pad(word, [[0, one]], constant_values="", name="pad"),
+        "one_hot": tf.one_hot([0], one, "a", "b", name="one_hot"),
+        "dense": tf.sparse_to_dense(np.array([[0]]), count, ["a"], "b", name="dense"),
+        "width": tf.as_string([1, 2], width=2_000_000_000, name="width"),
+        "split": tf.string_split(blanks, " ", skip_empty=False).values,
+        "stitch": tf.dynamic_stitch([[0, one]], [["a", "b"]], name="stitch"),
+        "segments": tf.segment_sum([1.0], far, name="segments"),
+        "rows": tf.sparse_fill_empty_rows(
+            tf.SparseTensor(np.zeros([0, 2], np.int64), np.zeros([0], np.float32), [10**12, 2]), 0.0
+        )[1],
+        "array": array.write(0, 1.0).flow,
+        "rewritten": tf.regex_replace("a" * 1000, "a", "b" * 3_000_000),
+        "sampled": tf.nn.uniform_candidate_sampler(
+            np.ones([1, 1], np.int64), 1, 2**31 - 1, False, 10**9
+        )[0],
+    }
+
+
+def test_ops_that_ask_for_too_many_python_objects_are_refused_before_any_is_made(make_job):
+    """So the bystander's steps go on, and no memory is taken."""
+    cluster, trainer = make_job()
+    with tf.device("/job:ps/task:0"):
+        asked = many_objects()
+        little = tf.constant(3.0) * 2
+    with tf.Session(cluster.target("ps", 0, remote=True)) as session:
+        for name, fetch in asked.items():
+            with pytest.raises(errors.ResourceExhaustedError, match="MILLRACE_MAX_") as refused:
+                session.run(fetch)
+            assert f"{fetch.op.name} (" in str(refused.value) or "[[" in str(refused.value), name
+            trainer.step()
+        assert session.run(little) == 6
+
+
+def const_of_many(dtype: Any) -> Any:
+    """A NodeDef of 60 bytes that stands for many elements."""
+    node = tf.NodeDef(name="huge", op="Const")
+    node.attr["dtype"].type = dtype.as_datatype_enum
+    node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto("word"))
+    node.attr["value"].tensor.tensor_shape.dim.add(size=MANY)
+    return node
+
+
+def test_few_bytes_that_stand_for_many_strings_are_refused_wherever_they_are(make_job):
+    """In the graph, in a function's body, in any attribute, and in a feed."""
+    cluster, trainer = make_job()
+    connection = Connection(address(cluster), Security())
+    master = connection.master()
+    in_graph, in_body, in_list = (messages.CreateSessionRequest() for _ in range(3))
+    in_graph.graph_def.node.add().CopyFrom(const_of_many(tf.string))
+    body = in_body.graph_def.library.function.add()
+    body.signature.name = "Body"
+    body.node_def.add().CopyFrom(const_of_many(tf.string))
+    other = in_list.graph_def.node.add(name="huge", op="NoOp")
+    other.attr["_any"].list.tensor.add().CopyFrom(const_of_many(tf.string).attr["value"].tensor)
+    for request in (in_graph, in_body, in_list):
+        with pytest.raises(errors.ResourceExhaustedError, match="huge.*200000000"):
+            master.create_session(request, SECONDS)
+    empty = messages.CreateSessionRequest()
+    empty.graph_def.node.add(name="fed", op="Placeholder").attr["dtype"].type = 7
+    handle = master.create_session(empty, SECONDS).session_handle
+    step = messages.RunStepRequest(session_handle=handle, fetch=["fed:0"])
+    feed = step.feed.add(name="fed:0")
+    feed.tensor.CopyFrom(const_of_many(tf.string).attr["value"].tensor)
+    with pytest.raises(errors.ResourceExhaustedError, match="fed.*200000000"):
+        master.run_step(step, SECONDS)
+    trainer.step()
+    master.close_session(messages.CloseSessionRequest(session_handle=handle), SECONDS)
+    connection.close()
+
+
+@pytest.mark.parametrize(("op", "count"), [("AddN", "N"), ("Pack", "N"), ("Unpack", "num")])
+def test_a_number_of_tensors_that_no_graph_has_is_refused(make_job, op, count):
+    cluster, _ = make_job()
+    connection = Connection(address(cluster), Security())
+    request = messages.CreateSessionRequest()
+    constant = request.graph_def.node.add(name="one", op="Const")
+    constant.attr["dtype"].type = 1
+    constant.attr["value"].tensor.CopyFrom(tf.make_tensor_proto([1.0]))
+    node = request.graph_def.node.add(name="many", op=op, input=["one"])
+    node.attr["T"].type = 1
+    node.attr[count].i = 1 << 40
+    refusals = (errors.InvalidArgumentError, errors.ResourceExhaustedError)
+    with pytest.raises(refusals, match="1,?099,?511,?627,?77"):
+        connection.master().create_session(request, SECONDS)
+    connection.close()
 
 
 def test_few_bytes_that_stand_for_100_terabytes_are_refused(make_job):

@@ -75,3 +75,36 @@ def test_what_cannot_be_run_is_one_sentence(tmp_path: Path, text: str | None, co
     assert done.returncode == code
     assert len(done.stderr.strip().splitlines()) == 1
     assert "millrace run:" in done.stderr
+
+
+def test_a_module_of_a_package_runs_with_m(tmp_path: Path) -> None:
+    package = tmp_path / "trainer"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "model.py").write_text("WIDTH = 3\nprint 'old model'\n")
+    (package / "task.py").write_text(
+        "import sys\nfrom . import model\nimport tensorflow as tf\nimport six\n"
+        "print(__name__, __package__, model.WIDTH, sys.argv[1:], tf.__name__)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "millrace", "run", "-m", "trainer.task", "--flag=1"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "__main__ trainer 3 ['--flag=1'] millrace" in done.stdout
+    assert "old model" in done.stdout
+
+
+def test_a_module_that_is_not_there_is_a_usage_error(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "millrace", "run", "-m", "no_such.module"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 2
+    assert "no_such" in done.stderr

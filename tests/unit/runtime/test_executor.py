@@ -127,3 +127,23 @@ def test_one_plan_serves_many_threads_at_once() -> None:
     for thread in threads:
         thread.join()
     assert [float(results[i]) for i in range(4)] == [0.0, 2.0, 4.0, 6.0]
+
+
+def test_stages_that_can_run_do_so_in_the_order_of_the_plan(blocking: Any) -> None:
+    deferred, ran = Deferred(), []
+
+    def note(name: str, x: Any) -> Any:
+        def run(value: Any) -> Any:
+            ran.append(name)
+            return value
+
+        return tf.py_func(run, [x], tf.float32, name=name)
+
+    first = note("first", 1.0)
+    second = note("second", first)
+    other = note("other", 2.0)
+    waited = note("waited", blocking("a", deferred))
+    deferred.set_result(np.float32(1.0))
+    names = [node.name for s in plan_of(prune([second, other], [], [])).stages for node in s.nodes]
+    run([second, other, waited])
+    assert [name for name in ran if name != "waited"] == [n for n in names if n in ran]

@@ -446,3 +446,14 @@ def test_calls_in_the_wrong_order_are_refused() -> None:
         optimizer.minimize(tf.reduce_sum(w))
     with pytest.raises(ValueError, match="replicas_to_aggregate must be positive"):
         tf.train.SyncReplicasOptimizer(tf.train.GradientDescentOptimizer(0.1), 0)
+
+
+def test_a_worker_device_may_end_in_a_device() -> None:
+    setter = tf.train.replica_device_setter(ps_tasks=2, worker_device="/job:worker/task:0/cpu:0")
+    with tf.Graph().as_default(), tf.device(setter):
+        step = tf.train.get_or_create_global_step()
+        w = tf.get_variable("w", [2])
+        b = tf.get_variable("b", [])
+        optimizer = tf.train.SyncReplicasOptimizer(tf.train.GradientDescentOptimizer(0.1), 1, 1)
+        train = optimizer.minimize(tf.reduce_sum(w) + b, global_step=step)
+        assert train.graph.get_operations()
