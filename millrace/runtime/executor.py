@@ -102,11 +102,10 @@ class Execution:
         #: Tells the thread that stays; made when it waits.
         self._waiter: Waiter | None = None
         #: For a run that nobody stays with: how it goes on, whom it tells of its end, and whether
-        #: a thread is at it now. The lock is for that last question.
+        #: a thread is at it now, which is asked with the lock held.
         self._resume: Resume | None = None
         self._on_finished: OnFinished | None = None
         self._is_driven = False
-        self._lock = threading.Lock()
 
     def provide(self, argument: int, value: Value) -> None:
         """Gives the value of an argument."""
@@ -255,6 +254,7 @@ class Execution:
           resume: Calls the function that it is given, now or later, in some thread.
           on_finished: Called once at the end, with the error if there was one.
         """
+        self._lock = threading.Lock()
         self._resume = resume
         self._on_finished = on_finished
         self._is_driven = True
