@@ -6,7 +6,7 @@ from typing import Any
 
 import millrace as tf
 from millrace.keras import serialization
-from millrace.keras.backend import state
+from millrace.keras.engine import state
 
 
 class Constraint:

@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import millrace as tf
-from millrace.keras.backend import state
-from millrace.keras.engine import base_layer, naming
+from millrace.keras.engine import base_layer, naming, state
 from millrace.keras.engine.input_spec import InputSpec
 
 __all__ = ["InputSpec", "Layer", "keras_style_scope", "set_keras_style"]

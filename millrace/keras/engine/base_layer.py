@@ -17,8 +17,7 @@ import numpy as np
 
 import millrace as tf
 from millrace.keras import constraints, initializers, regularizers
-from millrace.keras.backend import state
-from millrace.keras.engine import naming
+from millrace.keras.engine import naming, state
 from millrace.keras.engine.input_spec import assert_input_compatibility
 from millrace.keras.engine.node import Connections, Node, is_keras_tensor, mask_of
 from millrace.ops.state.variable_store import accepted_arguments
@@ -366,8 +365,8 @@ class Layer(Connections):
         if not self._takes("training"):
             return
         given = kwargs.get("training")
-        if given is None and not args and _CallContext.training is not None:
-            kwargs["training"] = _CallContext.training
+        if given is None and not args and CallContext.training is not None:
+            kwargs["training"] = CallContext.training
 
     def _regularize_activity(self, outputs: Any) -> None:
         if self._activity_regularizer is not None:
@@ -544,6 +543,14 @@ class Layer(Connections):
         """All layers inside, at any depth."""
         return tuple(_walk(self))
 
+    def _trackable_children(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """What a checkpoint of this layer holds, by the name of the attribute."""
+        return {
+            name: value
+            for name, value in self.__dict__.items()
+            if isinstance(value, tf.Variable | Layer) and not name.startswith("_tracked")
+        }
+
     def count_params(self) -> int:
         """How many numbers the variables hold.
 
@@ -586,7 +593,7 @@ class Layer(Connections):
             variable.load(np.asarray(value, variable.dtype.base_dtype.as_numpy_dtype), session)
 
 
-class _CallContext:
+class CallContext:
     """The `training` argument of the model whose layers are being called."""
 
     training: Any = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from millrace.keras.backend import state
+from millrace.keras.engine import state
 
 
 def normalize_tuple(value: Any, n: int, name: str) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import millrace as tf
 from millrace.keras import activations, constraints, initializers, regularizers, serialization
-from millrace.keras.backend import state
+from millrace.keras.engine import state
 from millrace.keras.engine.base_layer import Layer
 from millrace.keras.engine.input_spec import InputSpec
 from millrace.keras.engine.naming import smart_cond

@@ -27,7 +27,14 @@ def data(*shape: int) -> np.ndarray:
     return values.reshape(shape).astype(np.float32)
 
 
-def tell(run: Any, tf: Any, layer: Any, shapes: Any, feed: dict[Any, Any] | None = None) -> None:
+def tell(
+    run: Any,
+    tf: Any,
+    layer: Any,
+    shapes: Any,
+    feed: dict[Any, Any] | None = None,
+    names: bool = True,
+) -> None:
     """Builds ``layer(*inputs)`` and records everything about it.
 
     Args:
@@ -36,6 +43,7 @@ def tell(run: Any, tf: Any, layer: Any, shapes: Any, feed: dict[Any, Any] | None
       layer: A function of the inputs that gives the output, or a structure of outputs.
       shapes: The shape of each input; the batch is left open in the graph.
       feed: More to feed, by placeholder.
+      names: Whether the outputs' names are recorded: not where TensorFlow 2 changed them.
     """
     arrays = [data(*shape) for shape in shapes]
     inputs = [
@@ -45,9 +53,13 @@ def tell(run: Any, tf: Any, layer: Any, shapes: Any, feed: dict[Any, Any] | None
     outputs = tf.nest.flatten(layer(*inputs))
     fed = {**dict(zip(inputs, arrays, strict=True)), **(feed or {})}
     keys = tf.GraphKeys
-    run.note([[o.name, o.dtype.name, o.shape.as_list()] for o in outputs])
-    run.note([[v.name, v.shape.as_list()] for v in tf.global_variables()])
-    run.note([v.name for v in tf.trainable_variables()])
+    run.note([[o.name if names else "", o.dtype.name, o.shape.as_list()] for o in outputs])
+
+    def label(variable: Any) -> str:
+        return variable.name if names else variable.name.rpartition("/")[2]
+
+    run.note([[label(v), v.shape.as_list()] for v in tf.global_variables()])
+    run.note([label(v) for v in tf.trainable_variables()])
     run.note([loss.name for loss in tf.get_collection(keys.REGULARIZATION_LOSSES)])
     updates = tf.get_collection(keys.UPDATE_OPS)
     run.note([update.name for update in updates])

@@ -1,1 +1,0 @@
-"""`tf.keras.backend`. Re-exports only."""
