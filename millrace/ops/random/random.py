@@ -353,7 +353,7 @@ def random_uniform(
     Raises:
       ValueError: Another type, or an integer type without `maxval`.
     """
-    kind = dtypes.as_dtype(dtype)
+    kind = dtypes.as_dtype(dtype).base_dtype
     accepted = (
         dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64, dtypes.int32, dtypes.int64,
     )  # fmt: skip
@@ -483,7 +483,7 @@ def class_type(dtype: Any) -> dtypes.DType:
     Raises:
       ValueError: Neither int32 nor int64.
     """
-    kind = dtypes.as_dtype(dtype) if dtype else dtypes.int64
+    kind = dtypes.as_dtype(dtype).base_dtype if dtype else dtypes.int64
     accepted = (dtypes.int32, dtypes.int64)
     if kind not in accepted:
         raise ValueError(

@@ -371,7 +371,7 @@ def stateless_random_uniform(
     Raises:
       ValueError: Another type, or an integer type with one bound only.
     """
-    kind = dtypes.as_dtype(dtype)
+    kind = dtypes.as_dtype(dtype).base_dtype
     accepted = (
         dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64, dtypes.int32,
         dtypes.int64, dtypes.uint32, dtypes.uint64,
