@@ -77,6 +77,8 @@ _VERSION = 1
 _LITTLE_ENDIAN = 0
 _MASK_DELTA = 0xA282EAD8
 _CHECKSUM = struct.Struct("<I")
+#: What is written as byte strings: a variant that can be saved (the state of an iterator) is one.
+_TEXTS = (dtypes.string, dtypes.variant)
 #: How much is written or read, and then checked, at a time: a core's own cache still has it,
 #: with its copy in the system's memory. Pieces begin at multiples of it, which takes the system a
 #: tenth less time to write; larger ones took it several times as long, on a virtual machine and
@@ -171,7 +173,7 @@ class BundleWriter:
         entry = _make_entry(dtype, value.shape)
         entry.offset = self._data.size
         entry.crc32c = _masked(
-            self._write_strings(value) if dtype == dtypes.string else self._write_numbers(value)
+            self._write_strings(value) if dtype in _TEXTS else self._write_numbers(value)
         )
         entry.size = self._data.size - entry.offset
         self._entries[key] = entry
@@ -576,7 +578,7 @@ class BundleReader:
     def _load(self, name: str, entry: Any) -> Any:
         dtype = dtypes.as_dtype(entry.dtype)
         shape = _sizes(entry)
-        if dtype == dtypes.string:
+        if dtype in _TEXTS:
             return self._load_strings(name, entry, shape)
         value = _aligned(shape, dtype)
         if value.nbytes != entry.size:
@@ -647,6 +649,6 @@ class BundleReader:
 
 def _aligned(shape: tuple[int, ...], dtype: DType) -> Any:
     """An uninitialised array that XLA can take without a copy."""
-    if dtype == dtypes.string:
+    if dtype in _TEXTS:
         return np.empty(shape, object)
     return aligned.empty(shape, dtype.as_numpy_dtype)

@@ -16,6 +16,7 @@ from millrace.core import errors
 from millrace.graph.constant_value import check_now
 from millrace.graph.function import Function
 from millrace.passes.constants import detach_constants
+from millrace.passes.frames import is_ruled
 from millrace.passes.function_body import functions_of
 from millrace.passes.grouping import order_nodes
 from millrace.passes.inline import inline_calls
@@ -103,7 +104,9 @@ def _program(node: Node, function: Function, captured_edges: Sequence[Edge]) -> 
         if known:
             each.inputs = [known.get(e, e) for e in each.inputs]
     program.results = [known.get(e, e) for e in program.results]
-    return order_nodes(detach_constants(program))
+    program = detach_constants(program)
+    # Frames of TensorFlow 1.x may be cycles: the plan's passes come before the order.
+    return program if is_ruled(program) else order_nodes(program)
 
 
 def _can_tape(node: Node) -> bool:
@@ -140,7 +143,9 @@ class Tape:
     @classmethod
     def of(cls, program: Program, step: Any, make_plan: Callable[[Program], Any]) -> Tape | None:
         """The tape of a program, or None if some of it has no NumPy kernel."""
-        return cls(program, step, make_plan) if all(map(_can_tape, program.nodes)) else None
+        if is_ruled(program) or not all(map(_can_tape, program.nodes)):
+            return None
+        return cls(program, step, make_plan)
 
     def _slot(self, edge: Edge) -> int:
         slot = self._slots.get(edge)

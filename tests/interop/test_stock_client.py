@@ -34,6 +34,10 @@ CASES = {
         "functions_that_read_and_write_variables autograph_function old_functions "
         "dead_values_do_not_leave_a_branch"
     ).split(),
+    "datasets.py": (
+        "a_shuffled_pipeline records_parsed_in_batches words_of_various_lengths "
+        "two_pipelines_through_one_feedable_iterator variables_in_a_map_function"
+    ).split(),
     "split_loops.py": (
         "writes_ref writes_resource gradient_ref gradient_resource nested_ref nested_resource "
         "in_a_branch_ref in_a_branch_resource queues_of_two_tasks an_error_in_an_iteration"

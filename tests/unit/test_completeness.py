@@ -31,6 +31,7 @@ OWN = {
     "_MaskedResourceTake": "ResourceGather of padded indices; only passes make it",
     "_MaskedStitch": "DynamicStitch of padded rows; only passes make it",
     "_MaskedTake": "Gather of padded indices; only passes make it",
+    "ParquetDataset": "behind tf.data.experimental.ParquetDataset, which TensorFlow lacks",
     "_PaddedCast": "Cast of padded indices; only passes make it",
     "_PaddedUnique": "Unique with padding; only passes make it",
     "_ReceiveTensors": "takes what another task sends at one point of a step; only passes make it",

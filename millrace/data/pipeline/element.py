@@ -103,13 +103,18 @@ def stacked(elements: list[Element], kinds: Sequence[Any]) -> tuple[Any, ...]:
 
 def _gathered(table: Table, indices: list[int]) -> tuple[Any, ...]:
     start, count = indices[0], len(indices)
-    if indices[-1] - start == count - 1 and indices == list(range(start, start + count)):
-        return tuple(_aligned_copy(column[start : start + count]) for column in table.columns)
-    places = np.array(indices)
+    in_a_row = indices[-1] - start == count - 1 and indices == list(range(start, start + count))
+    places: Any = slice(start, start + count) if in_a_row else np.array(indices)
     batches = []
-    for column in table.columns:
+    for i, column in enumerate(table.columns):
         if column.dtype == object:
-            batches.append(column[places])
+            found = column[places]
+            if found.ndim == 1 and isinstance(found[0], np.ndarray):  # rows of various lengths
+                batches.append(_stacked_column(list(found), found[0].dtype, i))
+            else:
+                batches.append(found.copy())
+        elif in_a_row:
+            batches.append(_aligned_copy(column[places]))
         else:
             batch = aligned.empty((count, *column.shape[1:]), column.dtype)
             np.take(column, places, axis=0, out=batch, mode="clip")
@@ -118,8 +123,6 @@ def _gathered(table: Table, indices: list[int]) -> tuple[Any, ...]:
 
 
 def _aligned_copy(array: Any) -> Any:
-    if array.dtype == object:
-        return array.copy()
     copy = aligned.empty(array.shape, array.dtype)
     copy[...] = array
     return copy

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import urllib.parse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -65,9 +66,11 @@ class _QueryIterator(PullIterator):
         try:
             if self._rows is None:
                 gfile.stat(dataset.source)  # says what is missing, and who may not look
+                path = urllib.parse.quote(dataset.source)
                 self._connection = sqlite3.connect(
-                    f"file:{dataset.source}?mode=ro", uri=True, check_same_thread=False
+                    f"file:{path}?mode=ro", uri=True, check_same_thread=False
                 )
+                self._connection.set_authorizer(_only_this_file)
                 self._rows = self._connection.execute(dataset.query)
             row = self._rows.fetchone()
         except sqlite3.Error as error:
@@ -99,6 +102,11 @@ class _QueryIterator(PullIterator):
         self._count = 0
         for _ in range(int(state["count"])):
             self.next()
+
+
+def _only_this_file(action: int, *details: Any) -> int:
+    """What a query may do: anything but open another file."""
+    return sqlite3.SQLITE_DENY if action == sqlite3.SQLITE_ATTACH else sqlite3.SQLITE_OK
 
 
 def _value(value: Any, dtype: DType) -> Any:

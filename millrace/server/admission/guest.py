@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from millrace.core import dtypes, errors
 from millrace.core.tensor_proto import make_ndarray
 from millrace.graph import registry
-from millrace.passes.function_body import bodies_of
+from millrace.graph.function import Function
 from millrace.passes.node import Node
 from millrace.platform import limits
 from millrace.rpc.callers import host_of
@@ -34,15 +34,38 @@ def check_no_python(nodes: Iterable[Node]) -> None:
     """
     for node in nodes:
         if node.type in PYTHON_OPS:
-            raise errors.PermissionDeniedError(
-                None,
-                node.source,
-                f"{node.name} ({node.type}) runs a Python function, which a server does for "
-                "clients of its own process only: the function is not part of the graph. Place "
-                "the op on the task of the process that made it, or feed what it returns.",
-            )
-        for body in bodies_of(node):
-            check_no_python(body.nodes)
+            raise _runs_python(node.name, node.type, node.source)
+        for function in _functions_in(node):
+            _check_no_python_in(function, node, set())
+
+
+def _functions_in(node: Any) -> Iterator[Function]:
+    """The functions among the attributes of a node or operation, whatever it does with them."""
+    for value in node.attrs.values():
+        for each in value if isinstance(value, list) else (value,):
+            if isinstance(each, Function):
+                yield each
+
+
+def _check_no_python_in(function: Function, caller: Any, seen: set[str]) -> None:
+    if function.name in seen:
+        return
+    seen.add(function.name)
+    for op in function.graph.get_operations():
+        if op.type in PYTHON_OPS:
+            raise _runs_python(f"{caller.name}/{op.name}", op.type, op)
+        for inner in _functions_in(op):
+            _check_no_python_in(inner, caller, seen)
+
+
+def _runs_python(name: str, kind: str, source: Any) -> errors.PermissionDeniedError:
+    return errors.PermissionDeniedError(
+        None,
+        source,
+        f"{name} ({kind}) runs a Python function, which a server does for clients of its own "
+        "process only: the function is not part of the graph. Place the op on the task of the "
+        "process that made it, or feed what it returns.",
+    )
 
 
 class GraphSize:

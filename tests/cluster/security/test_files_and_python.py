@@ -112,9 +112,50 @@ def _merge(path: str) -> Any:
     return tf.raw_ops.MergeV2Checkpoints(checkpoint_prefixes=[path], destination_prefix=path)
 
 
+def _first(dataset: Any) -> Any:
+    return tf.data.make_one_shot_iterator(dataset).get_next()
+
+
+def _lines(path: str) -> Any:
+    return _first(tf.data.TextLineDataset(path).prefetch(2))
+
+
+def _records(path: str) -> Any:
+    return _first(tf.data.TFRecordDataset([path, path], num_parallel_reads=2))
+
+
+def _comma_separated(path: str) -> Any:
+    return _first(tf.data.experimental.CsvDataset(path, [tf.string]).map(lambda x: x, 2))
+
+
+def _columns(path: str) -> Any:
+    types = {"a": tf.int64}
+    return _first(tf.data.experimental.ParquetDataset(path, output_types=types))["a"]
+
+
+def _query(path: str) -> Any:
+    make = tf.data.experimental.SqlDataset
+    return _first(make("sqlite", path, "SELECT 1", (tf.int64,)))
+
+
+def _cache_file(path: str) -> Any:
+    return _first(tf.data.Dataset.range(3).cache(path))
+
+
+def _file_in_a_map(path: str) -> Any:
+    return _first(tf.data.Dataset.from_tensors(path).map(tf.read_file, 2).prefetch(1))
+
+
 @pytest.mark.parametrize(
     "op",
     [
+        _lines,
+        _records,
+        _comma_separated,
+        _columns,
+        _query,
+        _cache_file,
+        _file_in_a_map,
         _matching,
         _reader,
         _waiting_reader,
@@ -195,7 +236,10 @@ def test_a_server_runs_no_python_for_clients_elsewhere(make_job):
     with tf.device("/job:ps/task:0"):
         result = tf.py_func(function, [1.0], tf.float32)
         hidden = tf.cond(tf.random_uniform([]) < 2, lambda: result * 2, lambda: result)
-    for fetch in (result, hidden):
+        elements = tf.data.Dataset.range(3).map(lambda x: tf.py_func(function, [x], tf.int64))
+        mapped = tf.data.make_initializable_iterator(elements).initializer
+        within = _first(tf.data.Dataset.range(3).flat_map(lambda _: elements))
+    for fetch in (result, hidden, mapped, within):
         with pytest.raises(errors.PermissionDeniedError, match="PyFunc.*Python function"):
             run_remotely(cluster, fetch)
         with pytest.raises(errors.PermissionDeniedError, match="PyFunc.*Python function"):
