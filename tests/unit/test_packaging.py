@@ -21,8 +21,8 @@ def test_the_distribution_has_a_name_of_its_own():
 
 
 def test_nothing_tells_to_install_the_package_that_has_the_import_name_in_the_registry():
-    assert _FOREIGN.search("pip install 'millrace" + "[zookeeper]'")
-    assert _FOREIGN.search("python -m pip install -U " + "millrace")
+    assert _FOREIGN.search("pip install 'mill" + "race[zookeeper]'")
+    assert _FOREIGN.search("python -m pip install -U mill" + "race")
     assert not _FOREIGN.search("pip install -e .[test]; pip install millrace-tf")
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
     names = [name for name in listed.stdout.split("\0") if name]

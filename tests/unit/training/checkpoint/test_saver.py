@@ -362,7 +362,7 @@ def test_an_object_that_says_how_is_saved_as_it_says(tmp_path: Path) -> None:
 
 def test_checkpoints_of_objects_are_restored_by_name() -> None:
     """Written by tf.train.Checkpoint; see golden_checkpoints/record.py."""
-    path = str(Path(__file__).parents[1] / "data" / "golden_checkpoints" / "objects")
+    path = str(Path(__file__).parents[2] / "data" / "golden_checkpoints" / "objects")
     with tf.Graph().as_default(), tf.Session() as sess:
         w = tf.Variable([0.0, 0.0], name="w")
         step = tf.Variable(0, name="step")
