@@ -6,22 +6,31 @@ SHELL := bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
-VENV := .venv
+# The interpreter that makes .venv. `make BASE_PYTHON=/path/to/python3.13 …` chooses another, which
+# gets an environment of its own, .venv-3.13.
+BASE_PYTHON ?=
+BASE_VERSION := $(if $(BASE_PYTHON),$(shell "$(BASE_PYTHON)" -c \
+  'import sys; print("%d.%d" % sys.version_info[:2])'))
+ifneq ($(BASE_PYTHON),)
+ifeq ($(BASE_VERSION),)
+$(error BASE_PYTHON=$(BASE_PYTHON) does not run)
+endif
+endif
+
+VENV := .venv$(addprefix -,$(BASE_VERSION))
 PYTHON := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
-
-# The interpreter that makes .venv. `make BASE_PYTHON=/path/to/python3.13 …` chooses another.
-BASE_PYTHON ?=
 
 # Where the environment forbids bytecode files, every process of a test would compile all of
 # Millrace anew: a second each, hundreds of times.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test interop chaos check format docs bench profile clean
+.PHONY: help demo test unit interop chaos check format docs bench profile release clean
 
 help:
 	@echo 'make demo    a cluster on this machine learns MNIST'
 	@echo 'make test    run every test'
+	@echo 'make unit    run the unit tests alone'
 	@echo 'make interop run what needs a stock TensorFlow beside Millrace'
 	@echo 'make chaos   kill and stop the tasks of a training, hundreds of times'
 	@echo 'make check   ruff, mypy and import-linter'
@@ -29,6 +38,7 @@ help:
 	@echo 'make docs    write docs/api-coverage.md, and the tables of docs/architecture.md'
 	@echo 'make bench   time Millrace, TensorFlow and PyTorch by turns, in one process and on clusters'
 	@echo 'make profile tell where each microsecond of a step goes, for every workload of the benchmark'
+	@echo 'make release check, build and tag the version that millrace/platform/version.py states'
 	@echo 'make clean   remove .venv and the caches'
 
 demo: $(STAMP)
@@ -43,6 +53,9 @@ test: $(STAMP)
 	@$(INSTALL_SERVERS)
 	@$(PYTHON) -m pytest -q tests/test_tiny.py
 	@$(PYTHON) -m pytest -q $(PARALLEL) tests --ignore=tests/test_tiny.py --ignore=tests/interop
+
+unit: $(STAMP)
+	@$(PYTHON) -m pytest -q $(PARALLEL) tests/unit
 
 # TensorFlow has an environment of its own, .bench/tensorflow.
 interop: $(STAMP)
@@ -83,8 +96,15 @@ bench: $(STAMP)
 profile: $(STAMP)
 	@$(PYTHON) benchmarks/step_profile.py --all
 
+# Stops before it changes anything if the tree, the changelog or the tag is not ready.
+release: $(STAMP)
+	@$(PYTHON) .ci/release.py check
+	@$(MAKE) check test
+	@$(PYTHON) .ci/release.py build
+	@$(PYTHON) .ci/release.py tag
+
 clean:
-	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build *.egg-info
+	rm -rf .venv .venv-* .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Prints an interpreter that is new enough and can make a venv with pip, or fails. An entry on PATH

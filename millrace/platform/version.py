@@ -1,6 +1,6 @@
 """The version of Millrace, stated once: pyproject.toml reads it here without importing anything."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 #: `tf.VERSION`: the TensorFlow whose interface this is. Programs compare it with "1.x" to choose
 #: between spellings, and files carry it, so it is not Millrace's own version.
