@@ -15,6 +15,7 @@ from millrace.passes.place import local_devices
 from millrace.passes.prune import prune
 from millrace.rpc.messages import DeviceAttributes
 from millrace.runtime import answered_in_time, executor
+from millrace.runtime.cancellation import CLOSED_WHILE_RUNNING
 from millrace.runtime.partial_run import PartialRun
 from millrace.runtime.plan import Plan, host_value
 from millrace.runtime.planning import plan_of
@@ -177,7 +178,7 @@ class LocalBackend:
         """Cancels running steps and drops all state."""
         self._closed = True
         for step in list(self._steps):
-            step.cancellation.cancel(errors.CancelledError(None, None, "Session has been closed."))
+            step.cancellation.cancel(errors.CancelledError(None, None, CLOSED_WHILE_RUNNING))
         self.state.resources.clear_all()
 
     def close_soon(self) -> None:

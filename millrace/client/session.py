@@ -65,6 +65,7 @@ class _PartialRun:
     def __init__(self, run: Any, pending: set[Tensor | Operation]) -> None:
         self.run = run
         self.pending = pending
+        self.asked_for = frozenset(pending)
 
 
 class BaseSession:
@@ -273,18 +274,19 @@ class BaseSession:
             raise errors.InvalidArgumentError(
                 None,
                 None,
-                f"{handle!r} is no handle of a partial run that is under way: call "
-                "partial_run_setup first.",
+                f"Must run 'setup' before performing partial runs! {handle!r} is no handle of a "
+                "partial run that is under way: call partial_run_setup first.",
             )
         mapper = FetchMapper(self._graph, fetches, self)
         asked: list[Tensor | Operation] = [*mapper.tensors, *mapper.targets]
         for element in asked:
             if element not in partial.pending:
-                raise errors.InvalidArgumentError(
-                    None,
-                    None,
-                    f"{element.name} was not a fetch of partial_run_setup, or was fetched before.",
+                why = (
+                    "has already been fetched."
+                    if element in partial.asked_for
+                    else "was not specified in partial_run_setup."
                 )
+                raise errors.InvalidArgumentError(None, None, f"The fetch {element.name} {why}")
         pairs = _feed_pairs(self._graph, feed_dict and _as_dict(feed_dict))
         values = {tensor: FeedConverter(tensor)(value) for tensor, value in pairs}
         results = self._backend.partial_run(partial.run, mapper.tensors, mapper.targets, values)

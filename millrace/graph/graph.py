@@ -17,7 +17,7 @@ from tensorboard.compat.proto import attr_value_pb2, graph_pb2, node_def_pb2, ve
 
 from millrace.core import device_spec
 from millrace.core.dtypes import DType
-from millrace.graph import attributes, registry, shape_inference, stacks
+from millrace.graph import attributes, registry, shape_inference, stacks, thread_scopes
 from millrace.graph.operation import Operation
 from millrace.graph.signature import Signature
 from millrace.graph.tensor import Tensor
@@ -228,6 +228,46 @@ class Graph:
         if tensor.graph is not self:
             raise ValueError(f"{tensor!r} is not from the passed-in graph.")
         return tensor
+
+    # Under these names libraries written for TensorFlow 1 look into a graph.
+
+    @property
+    def _nodes_by_name(self) -> dict[str, Operation]:
+        return self._ops
+
+    @property
+    def _nodes_by_id(self) -> dict[int, Operation]:
+        return {op._id: op for op in self._ops.values()}
+
+    @property
+    def _last_id(self) -> int:
+        return max((op._id for op in self._ops.values()), default=0)
+
+    @property
+    def _version(self) -> int:
+        return self.version
+
+    @property
+    def _name_stack(self) -> str:
+        return self.get_name_scope()
+
+    def _is_function(self, name: str) -> bool:
+        return name in self._functions
+
+    def _get_function(self, name: str) -> Any:
+        return self._functions.get(name)
+
+    def switch_to_thread_local(self) -> None:
+        """Gives each thread its own stacks of devices, colocation and control dependencies.
+
+        Every thread begins with what they are now.
+        """
+        thread_scopes.separate(self)
+
+    @property
+    def building_function(self) -> bool:
+        """Whether this is the graph of a function."""
+        return False
 
     def _check_not_finalized(self) -> None:
         if self._finalized:

@@ -104,6 +104,40 @@ class Operation:
         """The device that was asked for, or the empty string."""
         return self._device
 
+    # Under these names libraries written for TensorFlow 1 look into an operation.
+
+    @property
+    def _graph(self) -> Graph:
+        return self.graph
+
+    @property
+    def _outputs(self) -> list[Tensor]:
+        return self.outputs
+
+    @property
+    def _node_def(self) -> Any:
+        return self.node_def
+
+    @property
+    def _op_def(self) -> op_def_pb2.OpDef:
+        return self.op_def
+
+    @property
+    def _traceback(self) -> Any:
+        return self.traceback
+
+    @property
+    def _is_stateful(self) -> bool:
+        return bool(self.op_def.is_stateful)
+
+    @property
+    def _input_types(self) -> list[DType]:
+        return [tensor.dtype for tensor in self._inputs]
+
+    @property
+    def _output_types(self) -> list[DType]:
+        return [tensor.dtype for tensor in self.outputs]
+
     def _set_device(self, device: Any) -> None:
         self._device = device_spec.canonical_name(device)
 

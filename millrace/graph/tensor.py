@@ -128,6 +128,34 @@ class Tensor:
         """Merges what is known of the shape with `shape`."""
         self._shape = merge_shapes(self._shape, as_shape(shape))
 
+    # Under these names libraries written for TensorFlow 1 look into a tensor.
+
+    @property
+    def _op(self) -> Operation:
+        return self.op
+
+    @property
+    def _value_index(self) -> int:
+        return self.value_index
+
+    @property
+    def _dtype(self) -> DType:
+        return self.dtype
+
+    @property
+    def _id(self) -> int:
+        return id(self)
+
+    def _rank(self) -> int | None:
+        return self.shape.ndims
+
+    def _shape_tuple(self) -> tuple[int | None, ...] | None:
+        return None if self.shape.ndims is None else tuple(self.shape.as_list())
+
+    def _as_node_def_input(self) -> str:
+        """The tensor's name as an input of a node: without ``:0``."""
+        return self.name.removesuffix(":0")
+
     def consumers(self) -> list[Operation]:
         """The operations that read this tensor."""
         return list(self._consumers)

@@ -58,7 +58,7 @@ class Unfinished:
                     raise errors.DeadlineExceededError(
                         None,
                         None,
-                        f"Timed out waiting for {computation.what()} of an earlier step, which "
+                        f"Timed out waiting for notification: {computation.what()} of an earlier step, which "
                         "was cancelled but cannot be stopped.",
                     )
                 reporter.tell(
@@ -146,7 +146,7 @@ def run(plan: Plan, step: Step, feeds: Sequence[Any], unfinished: Unfinished) ->
         if not computation.done.wait(None if left is None else left + _TELL_SECONDS):
             step.cancellation.cancel(
                 errors.DeadlineExceededError(
-                    None, None, f"Timed out waiting for {computation.what()}"
+                    None, None, f"Timed out waiting for notification: {computation.what()}"
                 )
             )
     except BaseException:  # Ctrl-C

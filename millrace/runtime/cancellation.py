@@ -13,6 +13,11 @@ from millrace.core.aligned import empty
 #: A loop looks at one after the other, so that no compiler can look before the loop instead.
 STOP_WORDS = 16
 
+#: What a step is told that was under way when its session was closed.
+CLOSED_WHILE_RUNNING = (
+    "Step was cancelled by an explicit call to `Session::Close()`. Session has been closed."
+)
+
 
 class Cancellation:
     """Callbacks to call when a step is cancelled.

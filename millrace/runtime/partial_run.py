@@ -39,6 +39,7 @@ class PartialRun:
     ) -> None:
         self.execution = execution
         self.feeds = dict(feeds)
+        self._all_feeds = frozenset(feeds)
         self._fetches = {tensor: i for i, tensor in enumerate(fetches)}
         self._targets = targets
 
@@ -46,11 +47,12 @@ class PartialRun:
         """Raises InvalidArgumentError if one of the tensors cannot be fed now."""
         for tensor in tensors:
             if tensor not in self.feeds:
-                raise errors.InvalidArgumentError(
-                    None,
-                    tensor.op,
-                    f"{tensor.name} was not a feed of partial_run_setup, or was fed before.",
+                why = (
+                    "has already been fed."
+                    if tensor in self._all_feeds
+                    else "was not specified in partial_run_setup."
                 )
+                raise errors.InvalidArgumentError(None, tensor.op, f"The feed {tensor.name} {why}")
 
     def provide(self, values: Mapping[Tensor, Any]) -> None:
         """Feeds tensors."""

@@ -68,7 +68,7 @@ class Waiter:
             if step.deadline is not None and time.monotonic() >= step.deadline:
                 if step.cancellation.error is None:
                     error = errors.DeadlineExceededError(
-                        None, None, f"Timed out waiting for {waits_for()}"
+                        None, None, f"Timed out waiting for notification: {waits_for()}"
                     )
                     step.cancellation.cancel(error)  # which ends this wait too
                     return error

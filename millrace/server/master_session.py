@@ -351,7 +351,9 @@ class MasterSession:
             if gathering.waiting and not gathering.wait(step.deadline, ends_with_error=True):
                 names = ", ".join(gathering.waiting.values())
                 gathering.fail(
-                    errors.DeadlineExceededError(None, None, f"Timed out waiting for {names}")
+                    errors.DeadlineExceededError(
+                        None, None, f"Timed out waiting for notification: {names}"
+                    )
                 )
             if gathering.error is not None:
                 self._abandon(prepared, number, gathering)

@@ -23,7 +23,7 @@ from millrace.rpc.channel import Channel
 from millrace.rpc.message import Message
 from millrace.runtime import executor
 from millrace.runtime.allotments import Allotments
-from millrace.runtime.cancellation import Cancellation
+from millrace.runtime.cancellation import CLOSED_WHILE_RUNNING, Cancellation
 from millrace.runtime.deferred import Deferred
 from millrace.runtime.kernel_call import StoredState, op_error
 from millrace.runtime.mailbox import Mailbox
@@ -460,7 +460,7 @@ class Worker:
         with self._lock:
             numbers = [n for n, r in self._running.items() if r.graph.session is session]
         for number in numbers:
-            self.cancel(number, errors.CancelledError(None, None, "Session has been closed."))
+            self.cancel(number, errors.CancelledError(None, None, CLOSED_WHILE_RUNNING))
 
 
 def _turn_of(client: str) -> str:

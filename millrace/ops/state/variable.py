@@ -308,6 +308,22 @@ class Variable(metaclass=_VariableMetaclass):
 
     # -- Questions ---------------------------------------------------------------------------
 
+    #: Under these names libraries written for TensorFlow 1 look into a variable: it belongs to a
+    #: graph, and to no strategy that copies it to several devices.
+    _in_graph_mode = True
+    _distribute_strategy = None
+
+    @property
+    def _handle_name(self) -> str:
+        return self.name
+
+    @property
+    def _unique_id(self) -> str:
+        return self._shared_name
+
+    def _AsTensor(self) -> Any:
+        return self.value()
+
     @property
     def name(self) -> str:
         """The name, ``operation:0``."""

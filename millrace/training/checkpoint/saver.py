@@ -252,6 +252,12 @@ class Saver:
             found.extend((path, each) for each in times[:1])
         self.set_last_checkpoints_with_time(found)
 
+    def _add_collection_def(
+        self, meta_graph_def: Any, key: Any, export_scope: str | None = None
+    ) -> None:
+        """Adds a collection to a MetaGraphDef; TensorFlow's name for it."""
+        meta_graph.add_collection_def(meta_graph_def, key, export_scope=export_scope)
+
     def _record_last_checkpoint(self, path: str) -> None:
         if not self.saver_def.max_to_keep:
             return

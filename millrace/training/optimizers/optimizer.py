@@ -331,6 +331,15 @@ class Optimizer:
         summed, unique = deduplicate_indexed_slices(grad, indices)
         return self._resource_apply_sparse(summed, handle, unique)
 
+    def _assert_valid_dtypes(self, tensors: Any) -> None:
+        """Raises a ValueError if a tensor's type is not one of `_valid_dtypes`."""
+        for each in tensors:
+            if each.dtype.base_dtype not in self._valid_dtypes():
+                raise ValueError(
+                    f"Invalid type {each.dtype!r} for {each.name}, expected: "
+                    f"{[dtype.name for dtype in self._valid_dtypes()]}."
+                )
+
     def _valid_dtypes(self) -> set[dtypes.DType]:
         """Types that losses and variables may have."""
         return {

@@ -102,14 +102,16 @@ def test_what_was_not_set_up_or_is_done_is_refused(chain: Chain) -> None:
     handle = session.partial_run_setup([chain.total], [chain.a, chain.b])
     refused(
         lambda: session.partial_run(handle, chain.product, {chain.a: 1}),
-        "product:0 was not a fetch of partial_run_setup, or was fetched before.",
+        "The fetch product:0 was not specified in partial_run_setup.",
     )
     refused(
         lambda: session.partial_run(handle, chain.total, {chain.c: 1}),
-        "c:0 was not a feed of partial_run_setup, or was fed before.",
+        "The feed c:0 was not specified in partial_run_setup.",
     )
     session.partial_run(handle, [], {chain.a: 1})
-    refused(lambda: session.partial_run(handle, [], {chain.a: 1}), "or was fed before")
+    refused(
+        lambda: session.partial_run(handle, [], {chain.a: 1}), "The feed a:0 has already been fed."
+    )
     session.partial_run(handle, chain.total, {chain.b: 1})
     refused(lambda: session.partial_run(handle, chain.total), "is no handle of a partial run")
     refused(lambda: session.partial_run("zz", chain.total), "is no handle of a partial run")

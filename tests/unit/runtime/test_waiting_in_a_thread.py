@@ -52,7 +52,7 @@ def test_a_deadline_ends_the_wait_and_says_what_was_waited_for(blocking: Any) ->
     deferred = Deferred("a token")
     with pytest.raises(tf.errors.DeadlineExceededError) as caught:
         run(blocking("a", deferred), timeout=0.01)
-    assert caught.value.message == "Timed out waiting for a (a token)"
+    assert caught.value.message == "Timed out waiting for notification: a (a token)"
     assert deferred.failed
 
 
