@@ -58,8 +58,8 @@ class Unfinished:
                     raise errors.DeadlineExceededError(
                         None,
                         None,
-                        f"Timed out waiting for notification: {computation.what()} of an earlier step, which "
-                        "was cancelled but cannot be stopped.",
+                        f"Timed out waiting for notification: {computation.what()} of an earlier "
+                        "step, which was cancelled but cannot be stopped.",
                     )
                 reporter.tell(
                     lambda c=computation: (  # type: ignore[misc]

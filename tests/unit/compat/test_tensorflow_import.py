@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -154,3 +155,14 @@ def test_the_debugger_says_what_it_cannot() -> None:
 
     with pytest.raises(NotImplementedError, match="LocalCLIDebugWrapperSession"):
         tf_debug.LocalCLIDebugWrapperSession(None)
+
+
+def test_the_projectors_configuration_is_written_beside_the_events(tmp_path: Path) -> None:
+    from tensorflow.contrib.tensorboard.plugins import projector
+
+    config = projector.ProjectorConfig()
+    config.embeddings.add().tensor_name = "embedding:0"
+    writer = millrace.summary.FileWriter(str(tmp_path))
+    projector.visualize_embeddings(writer, config)
+    writer.close()
+    assert 'tensor_name: "embedding:0"' in (tmp_path / "projector_config.pbtxt").read_text()
