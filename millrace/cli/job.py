@@ -1,7 +1,7 @@
 """What a job on this machine consists of: pure values, no processes.
 
-How a program wants to be told its place in the cluster is read from its source: by the flags that
-TensorFlow's own examples use, or by TF_CONFIG.
+How a program wants to be told its place in the cluster is read from its source, its own modules
+included (`program_source`): by the flags that TensorFlow's own examples use, or by TF_CONFIG.
 """
 
 from __future__ import annotations
@@ -39,12 +39,22 @@ class Task(NamedTuple):
     remote: bool = False
 
 
+#: Flags whose definition does not spell their name, as in a loop: they are named in a list, looked
+#: up by name, or their names are put together from a job's.
+_FLAGS_BY_NAME = re.compile(
+    r"""['"]ps_hosts['"]|\b(FLAGS|flags|args|opts|options|params)\.ps_hosts\b"""
+    r"""|DEFINE_\w+\([^)\n]*_hosts\b|add_argument\([^)\n]*_hosts\b"""
+)
+
+
 def way_of(source: str) -> str | None:
     """How a program wants to be told its cluster, or None if its source does not say."""
     if re.search(r"""DEFINE_\w+\(\s*['"]ps_hosts|--ps_hosts""", source):
         return FLAGS
     if re.search(r"TF_CONFIG|TFConfigClusterResolver", source):
         return ENVIRONMENT
+    if _FLAGS_BY_NAME.search(source):
+        return FLAGS
     if re.search(r"^\s*(ps_hosts|worker_hosts)\s*=\s*\[", source, re.MULTILINE):
         return SERVERS
     return None
@@ -58,7 +68,7 @@ def uses_tensorflow(source: str) -> bool:
 def index_flag_of(source: str) -> str:
     """The flag by which a program is told its task's number."""
     for name in ("task_index", "task_id", "task"):
-        if re.search(rf"""['"](--)?{name}['"]""", source):
+        if re.search(rf"""['"](--)?{name}['"]|\b(FLAGS|flags|args)\.{name}\b""", source):
             return name
     return "task_index"
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from millrace.cli import security
+from millrace.cli import program_source, security
 from millrace.cli.job import WAYS, Task, last_step_of, tasks_of, uses_tensorflow, way_of
 from millrace.cli.job_view import watching
 from millrace.cli.ssh import CANNOT_CONNECT, host_of, over_ssh
@@ -132,7 +132,7 @@ def _job_of(
         raise ValueError("a job has at least one worker")
     if arguments.ssh and not arguments.hosts:
         raise ValueError("--ssh needs the machines: --hosts a,b,c")
-    source = script.read_text(errors="replace")
+    source = program_source.text_of(script)
     way = arguments.cluster_via or way_of(source)
     if way is None and not uses_tensorflow(source):
         raise ValueError(
@@ -141,8 +141,11 @@ def _job_of(
         )
     if way is None:
         raise ValueError(
-            f"{script} does not say how it learns its cluster (no --ps_hosts flag, no "
-            f"TF_CONFIG); say --cluster-via {'|'.join(WAYS)}"
+            f"{script} does not say how it learns its cluster (neither it nor a module of its "
+            "own has a flag ps_hosts or speaks of TF_CONFIG); say --cluster-via flags if it takes "
+            "--ps_hosts, --worker_hosts, --job_name and --task_index, --cluster-via TF_CONFIG if "
+            "it reads that variable, --cluster-via servers if it is a client of servers that "
+            "launch shall start"
         )
     given = list(arguments.arguments)
     given = given[1:] if given[:1] == ["--"] else given

@@ -19,7 +19,13 @@ CLUSTER = {"ps": ["localhost:1"], "worker": ["localhost:2", "localhost:3"]}
         ('json.loads(os.environ["TF_CONFIG"])', job.ENVIRONMENT),
         ("tf.distribute.cluster_resolver.TFConfigClusterResolver()", job.ENVIRONMENT),
         ('worker_hosts = ["10.0.0.1:2222"]', job.SERVERS),
+        ('for f in ("ps_hosts", "worker_hosts"): flags.DEFINE_string(f, "", "")', job.FLAGS),
+        ('for j in JOBS: tf.flags.DEFINE_string(j + "_hosts", "", "")', job.FLAGS),
+        ('for j in JOBS: parser.add_argument("--%s_hosts" % j)', job.FLAGS),
+        ('spec = {"ps": FLAGS.ps_hosts.split(",")}', job.FLAGS),
+        ('env = "TF_CONFIG"; defaults = {"ps_hosts": None}', job.ENVIRONMENT),
         ("print(1)", None),
+        ("# see ps_hosts in the manual", None),
     ],
 )
 def test_a_source_says_how_the_program_learns_its_cluster(source: str, way: str | None) -> None:
