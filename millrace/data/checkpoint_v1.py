@@ -9,11 +9,13 @@ ops Save and SaveSlices.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
+from google.protobuf.message import DecodeError
 from tensorboard.compat.proto import tensor_pb2
 
 from millrace.core import dtypes, errors
@@ -200,19 +202,26 @@ class CheckpointV1Reader:
         try:
             table = TableReader(stream, name, size)
             meta = SavedTensorSlices.FromString(table.get(_META_KEY) or b"").meta
-        except (errors.DataLossError, ValueError) as error:
+            for tensor in meta.tensor:
+                self._add(tensor, table)
+        except (errors.DataLossError, DecodeError, ValueError, TypeError, OverflowError) as error:
             raise errors.DataLossError(
                 None,
                 None,
                 f"Unable to open table file {name}: {error}: perhaps your file is in a different "
                 "file format and you need to use a different restore operator?",
             ) from None
-        for tensor in meta.tensor:
-            shape = tuple(dim.size for dim in tensor.shape.dim)
-            self._infos[tensor.name] = TensorInfo(dtypes.as_dtype(tensor.type), shape)
-            self._parts.setdefault(tensor.name, []).extend(
-                _Stored(TensorSlice.from_proto(part), table) for part in tensor.slice
-            )
+
+    def _add(self, tensor: Any, table: TableReader) -> None:
+        """Notes what a file says of a tensor; ValueError or TypeError if that is damaged."""
+        shape = tuple(dim.size for dim in tensor.shape.dim)
+        if tensor.shape.unknown_rank or min(shape, default=0) < 0:
+            raise ValueError(f"tensor {tensor.name} has the shape {list(shape)}")
+        self._infos[tensor.name] = TensorInfo(dtypes.as_dtype(tensor.type), shape)
+        parts = [TensorSlice.from_proto(part) for part in tensor.slice]
+        for part in parts:
+            part.shape_in(shape)  # or it is none of this tensor
+        self._parts.setdefault(tensor.name, []).extend(_Stored(part, table) for part in parts)
 
     def __enter__(self) -> CheckpointV1Reader:
         return self
@@ -257,23 +266,43 @@ class CheckpointV1Reader:
           NotFoundError: There is no such tensor, or the checkpoint lacks some of the part.
         """
         dtype, sizes = self.info(name)
-        value = np.empty(part.shape_in(sizes), dtype.as_numpy_dtype)
-        missing = value.size
+        shape = part.shape_in(sizes)
+        try:
+            return self._read_slice(name, part, dtype, sizes, shape)
+        except (ValueError, TypeError, IndexError, OverflowError, MemoryError) as error:
+            raise errors.DataLossError(
+                None, None, f"{self._name}: tensor {name}: its entry is damaged: {error}"
+            ) from None
+
+    def _read_slice(
+        self,
+        name: str,
+        part: TensorSlice,
+        dtype: DType,
+        sizes: tuple[int, ...],
+        shape: tuple[int, ...],
+    ) -> Any:
+        count = missing = math.prod(shape)
+        pieces = []
         for stored in self._parts[name]:
             common = overlap(part, stored.part, sizes)
-            if common is not None or not value.size:
+            if common is not None or not count:
                 into, of = common or (..., ...)
                 piece = self._load(name, stored, dtype, stored.part.shape_in(sizes))[of]
-                value[into] = piece
+                pieces.append((into, piece))
                 missing -= piece.size
         if missing > 0:
             raise errors.NotFoundError(
                 None,
                 None,
                 f"Checkpoint {self._name} does not have all of the slice {part or '-'} of tensor "
-                f"{name}: {missing} of {value.size} elements are missing; it has "
+                f"{name}: {missing} of {count} elements are missing; it has "
                 f"{', '.join(str(stored.part) for stored in self._parts[name])}",
             )
+        # All of it is there: the sizes are those of what was read.
+        value = np.empty(shape, dtype.as_numpy_dtype)
+        for into, piece in pieces:
+            value[into] = piece
         return value
 
     def _load(self, name: str, stored: _Stored, dtype: DType, shape: Sequence[int]) -> Any:
@@ -282,10 +311,10 @@ class CheckpointV1Reader:
             message = SavedTensorSlices.FromString(content or b"").data
             values = tensor_pb2.TensorProto.FromString(message.data)
             count = len(getattr(values, _FIELDS[dtype.name])) // (2 if dtype.is_complex else 1)
-            wanted = int(np.prod(shape, dtype=np.int64))
+            wanted = math.prod(shape)
             if content is None or count != wanted:
                 raise ValueError(f"{count} values are there, {wanted} were saved")
-        except (KeyError, ValueError) as error:
+        except (KeyError, ValueError, DecodeError) as error:
             raise errors.DataLossError(
                 None, None, f"{self._name}: slice {stored.part or '-'} of tensor {name}: {error}"
             ) from None

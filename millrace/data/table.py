@@ -27,6 +27,7 @@ _UINT32 = struct.Struct("<I")
 _BLOCK_BYTES = 262144  # TensorFlow's; LevelDB's is 4096
 _RESTART_INTERVAL = 16
 _UNCOMPRESSED, _SNAPPY = 0, 1
+_MAX_SHIFT = 63
 
 
 def varint(number: int) -> bytes:
@@ -40,9 +41,14 @@ def varint(number: int) -> bytes:
 
 
 def read_varint(data: Any, position: int) -> tuple[int, int]:
-    """The number at `position`, and the position after it; IndexError behind the end."""
+    """The number at `position`, and the position after it; IndexError behind the end.
+
+    A number has at most 64 bits, so that it ends after ten bytes; else it is an IndexError too.
+    """
     number = shift = 0
     while True:
+        if shift > _MAX_SHIFT:
+            raise IndexError("a number does not end")
         byte = data[position]
         position += 1
         number |= (byte & 0x7F) << shift
@@ -205,7 +211,10 @@ class TableReader:
             raise self._damaged("bad footer") from None
         index = list(self._entries(index_place))
         self._last_keys = [key for key, _ in index]
-        self._places = [_read_place(value, 0)[0] for _, value in index]
+        try:
+            self._places = [_read_place(value, 0)[0] for _, value in index]
+        except IndexError:
+            raise self._damaged(f"bad index at {index_place.offset}") from None
         self._cached: tuple[_Place, dict[bytes, bytes]] | None = None
 
     def _damaged(self, what: str) -> errors.DataLossError:
@@ -246,10 +255,14 @@ class TableReader:
             (restarts,) = _UINT32.unpack_from(block, len(block) - 4)
             end = len(block) - 4 - 4 * restarts
             position, key = 0, b""
+            if end < 0:
+                raise IndexError(f"{restarts} restarts")
             while position < end:
                 shared, position = read_varint(block, position)
                 unshared, position = read_varint(block, position)
                 length, position = read_varint(block, position)
+                if shared > len(key) or position + unshared + length > end:
+                    raise IndexError("an entry reaches behind the end")
                 key = key[:shared] + block[position : position + unshared]
                 position += unshared
                 yield key, block[position : position + length]
@@ -307,6 +320,8 @@ def _unsnap(data: bytes) -> bytes:
             raise ValueError("a copy from before the beginning")
         for _ in range(size):
             output.append(output[-offset])
+        if len(output) > length:
+            raise ValueError("another length than stated")
     if len(output) != length:
         raise ValueError("another length than stated")
     return bytes(output)

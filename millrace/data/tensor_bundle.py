@@ -14,6 +14,7 @@ until its index says so. Killed at any moment, a writer leaves the old bundle or
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
 import struct
@@ -22,6 +23,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import google_crc32c
 import numpy as np
+from google.protobuf.message import DecodeError
 
 from millrace.core import aligned, dtypes, errors
 from millrace.core.dtypes import DType
@@ -74,6 +76,8 @@ _HEADER_KEY = b""
 #: so that its index and names need not last; its data must, because merging renames the file.
 _SHARD = re.compile(r"(_temp(_[0-9a-f]+)?/|\.)part-\d{5}-of-\d{5}$")
 _VERSION = 1
+#: Names of data files have five digits for it.
+_MAX_SHARDS = 99_999
 _LITTLE_ENDIAN = 0
 _MASK_DELTA = 0xA282EAD8
 _CHECKSUM = struct.Struct("<I")
@@ -123,6 +127,14 @@ def _pieces(prefix: str, offset: int, size: int) -> Iterator[tuple[int, int]]:
 
 def _sizes(entry: Any) -> tuple[int, ...]:
     return tuple(dim.size for dim in entry.shape.dim)
+
+
+def _checked_sizes(entry: Any) -> tuple[int, ...]:
+    """The shape of an entry that may be damaged; ValueError if it is none."""
+    sizes = _sizes(entry)
+    if entry.shape.unknown_rank or min(sizes, default=0) < 0:
+        raise ValueError(f"its shape {list(sizes)} is none")
+    return sizes
 
 
 def _make_entry(dtype: DType, shape: Sequence[int]) -> Any:
@@ -434,6 +446,7 @@ class BundleReader:
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
         self._streams: dict[int, BinaryIO] = {}
+        self._lengths: dict[int, int] = {}
         #: The key and value that were read last: parts of one tensor are wanted in a row.
         self._last: tuple[bytes, Any] = (b"", None)
         name = index_name(prefix)
@@ -447,7 +460,10 @@ class BundleReader:
                 raise ValueError("it has no header")
             header = BundleHeaderProto.FromString(stored[0][1])
             self.entries = {key: BundleEntryProto.FromString(value) for key, value in stored[1:]}
-        except ValueError as error:  # what cannot be parsed is one of these too
+            for key in self.entries:
+                if not key.startswith(b"\0"):
+                    key.decode()  # or the name cannot be read
+        except (ValueError, DecodeError) as error:
             raise errors.DataLossError(
                 None, None, f"{name}: this is not the index of a checkpoint: {error}"
             ) from None
@@ -463,6 +479,10 @@ class BundleReader:
                 f"{header.version.min_consumer}, this one is of version {_VERSION}",
             )
         self.num_shards: int = header.num_shards
+        if not 0 <= self.num_shards <= _MAX_SHARDS:
+            raise errors.DataLossError(
+                None, None, f"{name}: an index of {self.num_shards} data files is damaged"
+            )
 
     def __enter__(self) -> BundleReader:
         return self
@@ -486,11 +506,13 @@ class BundleReader:
     def info(self, name: str) -> TensorInfo:
         """Type and shape of a tensor; NotFoundError if there is none of this name."""
         entry = self._entry(name)
-        return TensorInfo(dtypes.as_dtype(entry.dtype), _sizes(entry))
+        with self._reading(name):
+            return TensorInfo(dtypes.as_dtype(entry.dtype), _checked_sizes(entry))
 
     def parts(self, name: str) -> list[TensorSlice]:
         """The parts in which a tensor was saved; none if it was saved whole."""
-        return [TensorSlice.from_proto(part) for part in self._entry(name).slices]
+        with self._reading(name):
+            return [TensorSlice.from_proto(part) for part in self._entry(name).slices]
 
     def _entry(self, name: str) -> Any:
         entry = self.entries.get(name.encode())
@@ -505,7 +527,8 @@ class BundleReader:
         entry = self._entry(name)
         if entry.slices:
             return self.read_slice(name, TensorSlice.whole(len(entry.shape.dim)))
-        return self._load(name, entry)
+        with self._reading(name):
+            return self._load(name, entry)
 
     def read_slice(self, name: str, part: TensorSlice) -> Any:
         """A part of a tensor, put together from those in which it was saved.
@@ -515,8 +538,20 @@ class BundleReader:
           InvalidArgumentError: The tensor has no such part.
         """
         entry = self._entry(name)
-        sizes = _sizes(entry)
+        with self._reading(name):
+            sizes = _checked_sizes(entry)
         shape = part.shape_in(sizes)
+        with self._reading(name):
+            return self._read_slice(name, part, entry, sizes, shape)
+
+    def _read_slice(
+        self,
+        name: str,
+        part: TensorSlice,
+        entry: Any,
+        sizes: tuple[int, ...],
+        shape: tuple[int, ...],
+    ) -> Any:
         if not entry.slices:
             if part.covers(sizes):
                 return self._load(name, entry)
@@ -529,24 +564,64 @@ class BundleReader:
             if each.ranges(sizes) == part.ranges(sizes):
                 return self._load(name, self._entry_of(name, slice_key(name, each)))
         dtype = dtypes.as_dtype(entry.dtype)
-        value = _aligned(shape, dtype)
-        missing = value.size
-        for each in stored:
-            common = overlap(part, each, sizes)
-            if common is not None:
-                into, of = common
-                piece = self._load_again(name, slice_key(name, each))[of]
-                value[into] = piece
-                missing -= piece.size
+        common = [(each, overlap(part, each, sizes)) for each in stored]
+        used = [(each, *places) for each, places in common if places is not None]
+        count = math.prod(shape)
+        missing = count - sum(math.prod(s.stop - s.start for s in into) for _, into, _ in used)
         if missing > 0:
             raise errors.NotFoundError(
                 None,
                 None,
                 f"Checkpoint {self._prefix} does not have all of the slice {part or '-'} of tensor "
-                f"{name}: {missing} of {value.size} elements are missing; it has "
+                f"{name}: {missing} of {count} elements are missing; it has "
                 f"{', '.join(str(each) for each in stored)}",
             )
+        keys = [slice_key(name, each) for each, _, _ in used]
+        for key in keys:  # Room is made only for what the files hold.
+            self._check_size(name, self._entry_of(name, key))
+        value = _aligned(shape, dtype)
+        for key, (_, into, of) in zip(keys, used, strict=True):
+            value[into] = self._load_again(name, key)[of]
         return value
+
+    @contextlib.contextmanager
+    def _reading(self, name: str) -> Iterator[None]:
+        """Makes DataLossError of what an index leads to that no writer has written."""
+        try:
+            yield
+        except (ValueError, TypeError, IndexError, OverflowError, MemoryError) as error:
+            raise self._damaged(name, None, f"its entry is damaged: {error}") from None
+
+    def _check_size(self, name: str, entry: Any) -> None:
+        """Checks what an entry says against its shape and the bytes that the data file has."""
+        dtype, shape = dtypes.as_dtype(entry.dtype), _checked_sizes(entry)
+        count = math.prod(shape)
+        if not 0 <= entry.shard_id < self.num_shards:
+            raise self._damaged(
+                name, None, f"it is in data file {entry.shard_id} of {self.num_shards}"
+            )
+        there = self._length(entry) - entry.offset
+        if entry.offset < 0 or not 0 <= entry.size <= there:
+            raise self._damaged(
+                name, entry, f"the file ends after {max(there, 0)} of its bytes: it is truncated"
+            )
+        if dtype == dtypes.string:
+            # Each has a length of a byte or more, and the lengths have a checksum.
+            if count > entry.size - _CHECKSUM.size:
+                raise self._damaged(name, entry, f"{count} strings cannot be in so few bytes")
+        elif count * np.dtype(dtype.as_numpy_dtype).itemsize != entry.size:
+            size = count * np.dtype(dtype.as_numpy_dtype).itemsize
+            raise self._damaged(
+                name, entry, f"a {dtype.name} tensor of shape {list(shape)} has {size} bytes"
+            )
+
+    def _length(self, entry: Any) -> int:
+        """The bytes of the data file that an entry is in."""
+        length = self._lengths.get(entry.shard_id)
+        if length is None:
+            stream = self._stream(entry.shard_id)
+            length = self._lengths[entry.shard_id] = stream.seek(0, os.SEEK_END)
+        return length
 
     def _entry_of(self, name: str, key: bytes) -> Any:
         entry = self.entries.get(key)
@@ -576,17 +651,12 @@ class BundleReader:
         return self._streams[shard]
 
     def _load(self, name: str, entry: Any) -> Any:
+        self._check_size(name, entry)
         dtype = dtypes.as_dtype(entry.dtype)
         shape = _sizes(entry)
         if dtype in _TEXTS:
             return self._load_strings(name, entry, shape)
         value = _aligned(shape, dtype)
-        if value.nbytes != entry.size:
-            raise self._damaged(
-                name,
-                entry,
-                f"a {dtype.name} tensor of shape {list(shape)} has {value.nbytes} bytes",
-            )
         crc = self._read_into(name, entry, value.reshape(-1).view(np.uint8))
         self._check(name, entry, crc)
         return value
@@ -623,10 +693,9 @@ class BundleReader:
         content = np.empty(entry.size, np.uint8)
         self._read_into(name, entry, content)
         data = content.tobytes()
-        value = np.empty(shape, object)
         try:
             lengths, position = [], 0
-            for _ in range(value.size):
+            for _ in range(math.prod(shape)):
                 length, position = read_varint(data, position)
                 lengths.append(length)
         except IndexError:
@@ -639,6 +708,9 @@ class BundleReader:
             )
         self._check(name, entry, google_crc32c.extend(crc, data[position:]))
         position += _CHECKSUM.size
+        if position + sum(lengths) != len(data):
+            raise self._damaged(name, entry, "the lengths of its strings are not those of its data")
+        value = np.empty(shape, object)
         flat = []
         for length in lengths:
             flat.append(data[position : position + length])

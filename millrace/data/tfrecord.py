@@ -16,7 +16,7 @@ from typing import Any, ClassVar, cast
 import google_crc32c
 
 from millrace.core import errors
-from millrace.platform import gfile
+from millrace.platform import gfile, limits
 
 __all__ = [
     "RecordReader",
@@ -33,6 +33,7 @@ _HEADER = struct.Struct("<QI")
 _LENGTH = struct.Struct("<Q")
 _CHECKSUM = struct.Struct("<I")
 _READ_BYTES = 1 << 18
+_MOST_BYTES = 64 << 20
 # zlib's number for a window of 32 kB, and what is added to it for gzip's header.
 _WINDOW_BITS, _GZIP_HEADER = 15, 16
 
@@ -201,7 +202,8 @@ class RecordReader:
         parts = [self._buffer[self._position :]]
         available = len(parts[0])
         while available < count:
-            part = self._source.read(max(count - available, _READ_BYTES))
+            # A length may be damaged: room is made for what is there.
+            part = self._source.read(min(max(count - available, _READ_BYTES), _MOST_BYTES))
             if not part:
                 break
             parts.append(part)
@@ -230,6 +232,7 @@ class RecordReader:
             )
         size = _HEADER.size + length + _CHECKSUM.size
         if available < size:
+            self._check_length(size)
             available = self._fill(size)
             start = 0
             if available < size:
@@ -241,6 +244,14 @@ class RecordReader:
         self._position = start + size
         self._offset += size
         return data
+
+    def _check_length(self, size: int) -> None:
+        """Checks a record's length against the bytes of the file, or else of the memory."""
+        if isinstance(self._source, _InflatingFile):
+            if size > limits.MEMORY_BYTES.value:
+                raise self._damage("corrupted", f"no memory holds its {size} bytes")
+        elif self._offset + size > (length := self._source.size()):
+            raise self._damage("truncated", f"it has {length - self._offset} of {size} bytes")
 
     def read_many(self, count: int) -> list[bytes]:
         """Returns up to `count` records; fewer than that at the end, or before a damaged one.

@@ -6,11 +6,13 @@ and running pure kernels on the host (strings).
 
 from __future__ import annotations
 
+import struct
 import zlib
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 import numpy as np
+from google.protobuf.message import DecodeError
 
 from millrace.compiler.xla import jax, jnp, lax
 from millrace.core import errors
@@ -542,6 +544,18 @@ def _typed(value: Any, wanted: Any) -> Any:
     return np.asarray(value, dtype=object if wanted is None else wanted)
 
 
+#: Errors of Python's and of protocol buffers' that say that an input is wrong.
+_OF_THE_INPUT = (
+    TypeError,
+    ValueError,
+    IndexError,
+    ZeroDivisionError,
+    OverflowError,
+    struct.error,
+    DecodeError,
+)
+
+
 def op_error(node: Node, error: BaseException) -> errors.OpError:
     """`error` as TensorFlow's class, with the op's name, type and origin in the message."""
     where = f"\n\t [[node {node.name} ({node.type})"
@@ -562,7 +576,7 @@ def op_error(node: Node, error: BaseException) -> errors.OpError:
         kind = errors.ResourceExhaustedError
     elif isinstance(error, NotImplementedError):
         kind = errors.UnimplementedError
-    elif not isinstance(error, TypeError | ValueError | IndexError | ZeroDivisionError):
+    elif not isinstance(error, _OF_THE_INPUT):
         kind = errors.InternalError
     made: errors.OpError = kind(None, node.source, f"{error}{where}")
     return made

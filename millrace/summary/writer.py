@@ -12,11 +12,13 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
+from google.protobuf.message import DecodeError
 from tensorboard.compat.proto import event_pb2, summary_pb2
 
+from millrace.core import errors
 from millrace.core.config import GraphDef, MetaGraphDef
 from millrace.data.event_file import EventFile
-from millrace.data.tfrecord import tf_record_iterator
+from millrace.data.tfrecord import RecordReader
 from millrace.graph import meta_graph
 from millrace.graph.defaults import get_default_graph
 from millrace.graph.graph import Graph
@@ -208,6 +210,21 @@ class FileWriterCache:
 
 
 def summary_iterator(path: Any) -> Iterator[Any]:
-    """The Event messages of an event file."""
-    for record in tf_record_iterator(path):
-        yield event_pb2.Event.FromString(record)
+    """The Event messages of an event file.
+
+    Raises:
+      DataLossError: While iterating, at a place where the file is damaged.
+    """
+    with RecordReader(path) as records:
+        while True:
+            offset = records.offset
+            record = records.read()
+            if record is None:
+                return
+            try:
+                event = event_pb2.Event.FromString(record)
+            except DecodeError as error:
+                raise errors.DataLossError(
+                    None, None, f"record at {offset} in file '{path}' is no event: {error}"
+                ) from None
+            yield event

@@ -21,6 +21,7 @@ from millrace.data.tensor_bundle import index_name
 from millrace.platform import gfile, logging
 from millrace.platform.atomic_file import write_atomically
 from millrace.platform.filesystems import split_scheme
+from millrace.training.checkpoint import complete
 
 CheckpointState: Any = declare(
     "tensorflow/python/training/checkpoint_state.proto",
@@ -147,8 +148,12 @@ def update_checkpoint_state(
 def get_checkpoint_state(checkpoint_dir: Any, latest_filename: str | None = None) -> Any:
     """The CheckpointState of a folder, with paths that can be opened; None if it has none.
 
+    When the file cannot be read and the folder has complete checkpoints, these are the state: a
+    training that took the folder for an empty one would write over them.
+
     Raises:
-      ValueError: The file names no checkpoint.
+      ValueError: The file names no checkpoint, and there is none.
+      DataLossError: The file cannot be read, and the checkpoints in the folder are not complete.
     """
     folder = os.fspath(checkpoint_dir)
     name = _state_name(folder, latest_filename)
@@ -160,15 +165,48 @@ def get_checkpoint_state(checkpoint_dir: Any, latest_filename: str | None = None
         state = CheckpointState()
         text_format.Merge(content, state)
     except (errors.OpError, text_format.ParseError, UnicodeDecodeError) as error:
-        logging.warning("%s: %s", type(error).__name__, error)
-        logging.warning("%s: Checkpoint ignored", name)
-        return None
+        reason = f"{type(error).__name__}: {str(error) or 'it is no text'}"
+        logging.warning("%s", reason)
+        found = _state_without_file(folder, name, reason)
+        if found is None:
+            logging.warning("%s: Checkpoint ignored", name)
+        return found
     if not state.model_checkpoint_path:
-        raise ValueError(f"Invalid checkpoint state loaded from {folder}")
+        found = _state_without_file(folder, name, "it names no checkpoint")
+        if found is None:
+            raise ValueError(f"Invalid checkpoint state loaded from {folder}")
+        return found
     state.model_checkpoint_path = _seen_from(folder, state.model_checkpoint_path)
     for i, path in enumerate(state.all_model_checkpoint_paths):
         state.all_model_checkpoint_paths[i] = _seen_from(folder, path)
     return state
+
+
+def _state_without_file(folder: str, name: str, reason: str) -> Any:
+    """The state that a folder's complete checkpoints make up; None if it has no checkpoint files.
+
+    Raises:
+      DataLossError: It has files of checkpoints, of which none is complete.
+    """
+    paths = complete.complete_checkpoints(folder)
+    if paths:
+        logging.warning(
+            "%s cannot be used (%s). The newest complete checkpoint of the folder is taken "
+            "instead: %s. The next save writes the file again.",
+            name,
+            reason,
+            paths[-1],
+        )
+        return CheckpointState(model_checkpoint_path=paths[-1], all_model_checkpoint_paths=paths)
+    if complete.has_checkpoint_files(folder):
+        raise errors.DataLossError(
+            None,
+            None,
+            f"{name} cannot be used ({reason}), and no checkpoint in {folder} is complete. A "
+            "training that began anew would write over them. Restore the file or the checkpoints "
+            "from a copy, or move them away to begin at step 0.",
+        )
+    return None
 
 
 def _seen_from(folder: str, path: str) -> str:
@@ -189,7 +227,11 @@ def latest_checkpoint(checkpoint_dir: Any, latest_filename: str | None = None) -
     if checkpoint_exists(path):
         return path
     logging.error("Couldn't match files for checkpoint %s", path)
-    return None
+    others = complete.complete_checkpoints(os.fspath(checkpoint_dir))
+    if not others:
+        return None
+    logging.warning("The newest complete checkpoint of the folder is taken: %s", others[-1])
+    return others[-1]
 
 
 def checkpoints_iterator(

@@ -21,6 +21,7 @@ from millrace.core import errors
 from millrace.graph.defaults import get_collection, get_default_graph
 from millrace.graph.graph import Graph
 from millrace.platform import logging
+from millrace.training.checkpoint import complete
 from millrace.training.checkpoint.state import get_checkpoint_state
 from millrace.training.sessions.live_model import LiveModel
 from millrace.training.sessions.succession import Succession
@@ -375,9 +376,42 @@ class SessionManager:
                 state = get_checkpoint_state(folder)
         if not (state and state.model_checkpoint_path):
             return False
-        self._restore_into(sess, saver, state.model_checkpoint_path)
-        saver.recover_last_checkpoints(state.all_model_checkpoint_paths)
+        broken = self._restore_newest(sess, saver, folder, state.model_checkpoint_path)
+        kept = [path for path in state.all_model_checkpoint_paths if path not in broken]
+        saver.recover_last_checkpoints(kept)
         return True
+
+    def _restore_newest(self, sess: Any, saver: Any, folder: str, newest: str) -> list[str]:
+        """Restores the newest checkpoint that is whole; those that are not.
+
+        Raises:
+          DataLossError, NotFoundError, ValueError: None is: what the newest one lacks.
+        """
+        try:
+            self._restore_into(sess, saver, newest)
+            return []
+        except (errors.DataLossError, errors.NotFoundError, ValueError) as error:
+            # What is missing may be a variable, which no other checkpoint has either.
+            if not isinstance(error, errors.DataLossError) and complete.is_complete(newest):
+                raise
+            first = error
+        broken = [newest]
+        for path in reversed(complete.complete_checkpoints(folder)):
+            if path in broken:
+                continue
+            logging.error(
+                "The newest checkpoint, %s, is damaged (%s). The one before it that is complete "
+                "is restored: %s.",
+                newest,
+                str(first).partition("\n")[0],
+                path,
+            )
+            try:
+                self._restore_into(sess, saver, path)
+                return broken
+            except errors.DataLossError:
+                broken.append(path)
+        raise first
 
     def _restore_into(self, sess: Any, saver: Any, path: str) -> None:
         # What a SavedModel in the graph initialises, a checkpoint need not hold.
