@@ -127,6 +127,10 @@ MESSAGE_BYTES = Limit(
     16 << 30,
     "bytes of one message (gRPC's own messages never exceed 2 GiB)",
 )
+COMPILE_SECONDS = Limit("MILLRACE_MAX_COMPILE_SECONDS", 600, "seconds of one compile")
+COMPILE_BYTES = Limit(
+    "MILLRACE_MAX_COMPILE_BYTES", 8 << 30, "bytes by which the process grows during one compile"
+)
 GRAPH_NODES = Limit("MILLRACE_MAX_GRAPH_NODES", 1_000_000, "nodes of one session's graph")
 GRAPH_BYTES = Limit("MILLRACE_MAX_GRAPH_BYTES", 2 << 30, "bytes of one session's graph")
 SESSIONS_PER_CLIENT = Limit(

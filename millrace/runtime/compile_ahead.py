@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from millrace.compiler import private
+from millrace.compiler import budget, private
 from millrace.compiler.xla import jax
 from millrace.core.tensor_shape import TensorShape
 from millrace.passes.node import Edge, Node
@@ -87,7 +87,7 @@ class Programs:
         lowered = program.lower(*forms)
         said, used = notes(lowered.out_info), private.arguments_used(lowered)
         if said is None or used is None:
-            lowered.compile()
+            budget.compile(lowered, program.__name__)
             return program
         text = hashlib.sha256(lowered.as_text().encode()).digest()
         key = (text, used, str(lowered.in_tree), said)
@@ -102,7 +102,7 @@ class Programs:
                     break
             awaited.wait()
         try:
-            lowered.compile()
+            budget.compile(lowered, program.__name__)
             with self._lock:
                 self._found[key] = program
             return program
