@@ -182,6 +182,7 @@ from millrace.ops.data_flow.staging import *
 from millrace.ops.functions.custom_gradient import *
 from millrace.ops.functions.function_call import *
 from millrace.ops.functions.gradients import *
+from millrace.ops.functions.graph_function import *
 from millrace.ops.functions.py_func import *
 from millrace.ops.io.io import *
 from millrace.ops.io.logging_ops import *
@@ -248,6 +249,7 @@ from millrace.summary.builders import (
 if TYPE_CHECKING:
     from millrace import (
         app,
+        config,
         contrib,
         distribute,
         estimator,
@@ -259,6 +261,7 @@ if TYPE_CHECKING:
         losses,
         metrics,
         python,
+        quantization,
         resource_loader,
         saved_model,
         sysconfig,
@@ -268,8 +271,8 @@ else:
     #: No task needs these to serve, nor most programs to train.
     __getattr__, __dir__ = deferred.facade(
         __name__,
-        "app contrib distribute estimator examples flags graph_util keras layers losses metrics "
-        "python resource_loader saved_model sysconfig test".split(),
+        "app config contrib distribute estimator examples flags graph_util keras layers losses "
+        "metrics python quantization resource_loader saved_model sysconfig test".split(),
         globals(),
     )
 

@@ -1,5 +1,6 @@
 """`tf.initializers`: initial values of variables, and the operations that apply them."""
 
+from millrace.ops.lookup.tables import tables_initializer
 from millrace.ops.state.initializers import Constant as constant
 from millrace.ops.state.initializers import GlorotNormal as glorot_normal
 from millrace.ops.state.initializers import GlorotUniform as glorot_uniform
@@ -39,6 +40,7 @@ __all__ = [
     "orthogonal",
     "random_normal",
     "random_uniform",
+    "tables_initializer",
     "truncated_normal",
     "uniform_unit_scaling",
     "variables",

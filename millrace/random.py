@@ -1,6 +1,13 @@
 """`tf.random`: seeds and random tensors, with and without state."""
 
 from millrace.graph.random_seed import get_seed, set_random_seed
+from millrace.ops.nn.candidate_sampling import (
+    all_candidate_sampler,
+    fixed_unigram_candidate_sampler,
+    learned_unigram_candidate_sampler,
+    log_uniform_candidate_sampler,
+    uniform_candidate_sampler,
+)
 from millrace.ops.random.random import categorical, multinomial, truncated_normal
 from millrace.ops.random.random import random_gamma as gamma
 from millrace.ops.random.random import random_normal as normal
@@ -20,9 +27,13 @@ from millrace.ops.random.stateless import stateless_random_poisson as stateless_
 from millrace.ops.random.stateless import stateless_random_uniform as stateless_uniform
 
 __all__ = [
+    "all_candidate_sampler",
     "categorical",
+    "fixed_unigram_candidate_sampler",
     "gamma",
     "get_seed",
+    "learned_unigram_candidate_sampler",
+    "log_uniform_candidate_sampler",
     "multinomial",
     "normal",
     "poisson",
@@ -39,4 +50,5 @@ __all__ = [
     "stateless_uniform",
     "truncated_normal",
     "uniform",
+    "uniform_candidate_sampler",
 ]

@@ -1,4 +1,4 @@
-"""`tf.signal`: Fourier transforms."""
+"""`tf.signal`: Fourier and cosine transforms, frames of signals, mel scales."""
 
 from millrace.ops.math.fourier import (
     fft,
@@ -14,18 +14,40 @@ from millrace.ops.math.fourier import (
     rfft2d,
     rfft3d,
 )
+from millrace.ops.math.short_time import (
+    dct,
+    frame,
+    hamming_window,
+    hann_window,
+    idct,
+    inverse_stft,
+    linear_to_mel_weight_matrix,
+    mfccs_from_log_mel_spectrograms,
+    overlap_and_add,
+    stft,
+)
 
 __all__ = [
+    "dct",
     "fft",
     "fft2d",
     "fft3d",
+    "frame",
+    "hamming_window",
+    "hann_window",
+    "idct",
     "ifft",
     "ifft2d",
     "ifft3d",
+    "inverse_stft",
     "irfft",
     "irfft2d",
     "irfft3d",
+    "linear_to_mel_weight_matrix",
+    "mfccs_from_log_mel_spectrograms",
+    "overlap_and_add",
     "rfft",
     "rfft2d",
     "rfft3d",
+    "stft",
 ]

@@ -14,11 +14,14 @@ from millrace.ops.math.fourier import (
     rfft2d,
     rfft3d,
 )
+from millrace.ops.math.short_time import dct, idct
 
 __all__ = [
+    "dct",
     "fft",
     "fft2d",
     "fft3d",
+    "idct",
     "ifft",
     "ifft2d",
     "ifft3d",

@@ -25,6 +25,43 @@ resolves; that it does what TensorFlow's does is what `tests/parity` is about.
 
 This page is written by `make docs`, from the code.
 """
+_LATER = "not built yet"
+_GRAPHS = "graphs only: there is no eager execution"
+#: Why names are missing, by the longest prefix that fits.
+_REASONS = {
+    "tf": _LATER,
+    "tf.GradientTape": _GRAPHS,
+    "tf.audio": "WAV files: not built yet",
+    "tf.autograph": _GRAPHS + ", and Python's own control flow is not translated",
+    "tf.config": "settings of eager execution and of GPUs",
+    "tf.contrib": "dropped by TensorFlow 2 and not seen in programs, or not built yet",
+    "tf.contrib.all_reduce": "collectives between GPUs",
+    "tf.contrib.bigtable": "a service of one company's cloud",
+    "tf.contrib.cloud": "a service of one company's cloud",
+    "tf.contrib.cudnn_rnn": "NVIDIA's kernels; tf.contrib.rnn has the cells",
+    "tf.contrib.eager": _GRAPHS,
+    "tf.contrib.lite": "a runtime of its own",
+    "tf.contrib.nccl": "collectives between GPUs",
+    "tf.contrib.quantize": "rewrites graphs for TensorFlow Lite",
+    "tf.contrib.tensor_forest": "kernels in C++ that nothing else shares",
+    "tf.contrib.tensorrt": "NVIDIA's compiler",
+    "tf.contrib.tpu": "TPUs are reached through JAX",
+    "tf.dequantize": "quantised kernels",
+    "tf.distribute": "strategies copy models to GPUs; Millrace trains with parameter servers",
+    "tf.estimator": _LATER,
+    "tf.experimental": _GRAPHS,
+    "tf.lite": "a runtime of its own",
+    "tf.nn.quantized": "quantised kernels",
+    "tf.profiler": "not built yet; `tf.train.ProfilerHook` and timelines are here",
+    "tf.quantize": "quantised kernels",
+    "tf.quantized": "quantised kernels",
+    "tf.quantization": "quantised kernels; fake quantisation is here",
+    "tf.ragged": _LATER,
+    "tf.raw_ops": "an op that graphs of TF1 programs seldom hold: quantised, TPU, or not built yet",
+    "tf.tpu": "TPUs are reached through JAX",
+    "tf.train.sdca": "an optimizer of tf.contrib.linear_optimizer",
+    "tf.xla": "everything is compiled by XLA",
+}
 _LISTS = (HERE / "tensorflow_names.txt", HERE.parents[1] / "tests/unit/api_names.txt")
 
 
@@ -55,6 +92,11 @@ def module_of(name: str) -> str:
     return "tf" if len(parts) == 2 or parts[1][:1].isupper() else ".".join(parts[:depth])
 
 
+def reason_for(name: str) -> str:
+    """Why a name is missing."""
+    return _REASONS[max((p for p in _REASONS if name.startswith(p)), key=len)]
+
+
 def page() -> str:
     """The text of the page."""
     by_module: dict[str, dict[str, bool]] = defaultdict(dict)
@@ -67,11 +109,15 @@ def page() -> str:
         lines.append(f"| `{module}` | {sum(found.values())} | {len(found)} |")
     lines += ["", "## What is missing"]
     for module, found in sorted(by_module.items()):
-        missing = [name.removeprefix(f"{module}.") for name, has in found.items() if not has]
+        missing = [name for name, has in found.items() if not has]
         if len(missing) == len(found):
-            lines += ["", f"**`{module}`**: all of it."]
-        elif missing:
-            lines += ["", f"**`{module}`**: " + " ".join(f"`{name}`" for name in missing)]
+            lines += ["", f"**`{module}`**: all of it ({reason_for(module)})."]
+            continue
+        by_reason: dict[str, list[str]] = defaultdict(list)
+        for name in missing:
+            by_reason[reason_for(name)].append(f"`{name.removeprefix(f'{module}.')}`")
+        for reason, names_of_it in by_reason.items():
+            lines += ["", f"**`{module}`** ({reason}): " + " ".join(names_of_it)]
     return "\n".join(lines) + "\n"
 
 

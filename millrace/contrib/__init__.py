@@ -3,5 +3,5 @@
 from millrace.platform import deferred
 
 __getattr__, __dir__ = deferred.facade(
-    __name__, "data framework layers losses metrics rnn slim training".split(), globals()
+    __name__, "data framework layers losses metrics rnn signal slim training".split(), globals()
 )
