@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import math
+import zlib
 from collections import namedtuple
 from importlib import resources
 from typing import Any, BinaryIO, cast
@@ -50,6 +52,8 @@ _CHECKSUMS = {
 }
 
 _IMAGE_MAGIC, _LABEL_MAGIC = 2051, 2049
+#: EMNIST, the largest data set of this kind, has 550 MB.
+_MOST_BYTES = 2 << 30
 _LARGEST_SEED = 2**31 - 1
 
 Datasets = namedtuple("Datasets", ["train", "validation", "test"])
@@ -63,19 +67,34 @@ def _parse_idx(data: bytes, magic: int, dimensions: int, kind: str, name: Any) -
     found, *shape = (int(each) for each in np.frombuffer(data, ">u4", 1 + dimensions))
     if found != magic:
         raise ValueError(f"Invalid magic number {found} in MNIST {kind} file: {name}")
-    expected = header_bytes + int(np.prod(shape))
+    expected = header_bytes + math.prod(shape)
     if len(data) < expected:
         raise ValueError(
             f"MNIST {kind} file is cut off: {name} announces {shape[0]} items, {expected} bytes, "
             f"and has {len(data)}"
         )
-    return np.frombuffer(data, np.uint8, int(np.prod(shape)), header_bytes).reshape(shape)
+    return np.frombuffer(data, np.uint8, math.prod(shape), header_bytes).reshape(shape)
 
 
 def _content(f: Any) -> bytes:
-    """Returns the decompressed content of an open file."""
-    with gzip.GzipFile(fileobj=cast(BinaryIO, f)) as stream:
-        return stream.read()
+    """Returns the decompressed content of an open file.
+
+    Raises:
+      DataLossError: It is not compressed, is cut off, or far larger than any such file.
+    """
+    name = getattr(f, "name", f)
+    try:
+        with gzip.GzipFile(fileobj=cast(BinaryIO, f)) as stream:
+            content = stream.read(_MOST_BYTES + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise errors.DataLossError(
+            None, None, f"{name} is not a complete gzip file: {error}"
+        ) from None
+    if len(content) > _MOST_BYTES:
+        raise errors.DataLossError(
+            None, None, f"{name} is not a file of MNIST: it has more than {_MOST_BYTES} bytes"
+        )
+    return content
 
 
 def extract_images(f: Any) -> Array:
@@ -289,12 +308,7 @@ class _Source:
         if path is None:
             return _shipped(file_name), file_name
         with gfile.GFile(path, "rb") as f:
-            try:
-                return _content(f), path
-            except (OSError, EOFError) as error:
-                raise errors.DataLossError(
-                    None, None, f"{path} is not a complete gzip file: {error}"
-                ) from error
+            return _content(f), path
 
     def images(self, file_name: str) -> Array:
         data, name = self._content(file_name)

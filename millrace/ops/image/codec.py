@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import zlib
 from typing import Any
 
@@ -22,7 +23,7 @@ from millrace.ops.math import comparison
 from millrace.ops.random import random
 from millrace.ops.strings import strings
 from millrace.ops.strings.string_arrays import strings as string_array
-from millrace.platform import deferred
+from millrace.platform import deferred, limits
 
 Image = deferred.module("PIL.Image")
 ImageSequence = deferred.module("PIL.ImageSequence")
@@ -149,7 +150,13 @@ def _scaled(pixels: Any, dtype: Any) -> Any:
 def _gif(content: bytes) -> Any:
     try:
         image: Any = Image.open(io.BytesIO(content))
-        frames = [np.asarray(frame.convert("RGB")) for frame in ImageSequence.Iterator(image)]
+        frames: list[Any] = []
+        for frame in ImageSequence.Iterator(image):
+            # A frame of a few bytes has all pixels of the screen; they are stacked at the end.
+            limits.check_array(len(frames) + 1, 6 * math.prod(image.size), "the frames of a GIF")
+            frames.append(np.asarray(frame.convert("RGB")))
+    except errors.ResourceExhaustedError:
+        raise
     except Exception as error:
         raise ValueError(f"Invalid GIF data (size {len(content)}), {error}") from None
     return np.stack(frames)
@@ -187,9 +194,12 @@ def _still(content: bytes, channels: int, dtype: Any, op_name: str) -> Any:
             raise ValueError(f"channels must be 0 or 3 for GIF, got {channels}")
         return _scaled(frames[0], dtype)
     if kind == "WebP":
-        image: Any = Image.open(io.BytesIO(content))
-        mode = {1: "L", 3: "RGB", 4: "RGBA"}.get(channels, image.mode)
-        pixels = np.asarray(image.convert(mode))
+        try:
+            image: Any = Image.open(io.BytesIO(content))
+            mode = {1: "L", 3: "RGB", 4: "RGBA"}.get(channels, image.mode)
+            pixels = np.asarray(image.convert(mode))
+        except Exception as error:
+            raise ValueError(f"Invalid WebP data (size {len(content)}), {error}") from None
         return _scaled(pixels[..., None] if pixels.ndim == 2 else pixels, dtype)
     raise ValueError(
         "Trying to decode BMP format using a wrong op. Use `decode_bmp` or `decode_image` "

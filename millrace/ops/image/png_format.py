@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from millrace.platform.inflate import ZLIB, inflate
+
 _MAGIC = b"\x89PNG\r\n\x1a\n"
 #: Channels to the colour type of the header.
 _COLOR_TYPES = {1: 0, 2: 4, 3: 2, 4: 6}
@@ -54,7 +56,8 @@ def decode_deep(content: bytes) -> Any:
     if depth != 16 or interlace or channels is None:
         return None
     stride = width * channels * 2
-    data = np.frombuffer(zlib.decompress(chunks[b"IDAT"]), np.uint8)
+    wanted = height * (stride + 1)
+    data = np.frombuffer(inflate(chunks[b"IDAT"], ZLIB, wanted), np.uint8)
     lines = data.reshape(height, stride + 1)
     rows = np.zeros((height, stride), np.uint8)
     above = np.zeros(stride, np.uint8)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import io
 import threading
-import zlib
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
@@ -29,7 +28,7 @@ from millrace.graph.shape_inference import ShapeContext, none, scalars, vector_o
 from millrace.ops.data_flow import shared_state
 from millrace.ops.data_flow.handle_forms import both_forms
 from millrace.ops.data_flow.queue_kernels import Queue
-from millrace.platform import file_access, gfile
+from millrace.platform import file_access, gfile, inflate, limits
 
 #: (key, value) of a record.
 Record = tuple[bytes, bytes]
@@ -223,13 +222,13 @@ class FixedLengthFormat(Format):
 
 
 def _inflated(data: bytes, encoding: str, name: str) -> bytes:
-    window_bits = zlib.MAX_WBITS + (16 if encoding == "GZIP" else 0)
+    window_bits = inflate.GZIP if encoding == "GZIP" else inflate.ZLIB
     try:
-        return zlib.decompress(data, window_bits)
-    except zlib.error as error:
+        return inflate.inflate(data, window_bits, limits.MEMORY_BYTES.value)
+    except ValueError as error:
         raise errors.DataLossError(
-            None, None, f"{name}: inflate() failed: {error}. Is it compressed as {encoding}?"
-        ) from error
+            None, None, f"{name}: {error}. Is it compressed as {encoding}?"
+        ) from None
 
 
 # -- Readers -----------------------------------------------------------------------------

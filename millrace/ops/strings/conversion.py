@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gzip
 import itertools
 import re
-import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -20,7 +18,7 @@ from millrace.graph.shape_inference import ShapeContext, scalars, unchanged
 from millrace.graph.shape_inference import unknown as no_shape
 from millrace.graph.tensor import Tensor
 from millrace.ops.strings.string_arrays import each, strings, text
-from millrace.platform import limits
+from millrace.platform import inflate, limits
 
 __all__ = [
     "as_string",
@@ -348,8 +346,8 @@ def DecodeCompressed(bytes: Any, *, compression_type: bytes) -> Any:
     """Strings that were compressed with zlib or gzip, as they were."""
     kinds: dict[Any, Callable[[Any], Any]] = {
         b"": lambda s: s,
-        b"ZLIB": zlib.decompress,
-        b"GZIP": gzip.decompress,
+        b"ZLIB": lambda s: inflate.inflate(s, inflate.ZLIB),
+        b"GZIP": lambda s: inflate.inflate(s, inflate.GZIP),
     }
     if compression_type not in kinds:
         raise ValueError(
