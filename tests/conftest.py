@@ -53,6 +53,22 @@ def _known(flags: tuple[str, ...]) -> str:
     return " ".join(left)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds an option that chooses the tier that all tests run on."""
+    parser.addoption(
+        "--compile",
+        default=os.environ.get("MILLRACE_COMPILE", "now"),
+        choices=("now", "never", "background"),
+        help="when stages are compiled: in front of the step, so that what tests count is the "
+        "same each time (the default), never (tier 0), or in the background",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Tells this process, and those that tests start, when to compile."""
+    os.environ["MILLRACE_COMPILE"] = config.getoption("--compile")
+
+
 if "XLA_FLAGS" not in os.environ:  # Processes that tests start inherit what was found.
     os.environ["XLA_FLAGS"] = _known(_QUICKLY)
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(_CACHE))

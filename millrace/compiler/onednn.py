@@ -23,7 +23,7 @@ from typing import Any
 
 import jaxlib
 
-from millrace.compiler import private
+from millrace.compiler import private, target
 from millrace.compiler.xla import jax, jnp
 
 __all__: list[str] = []
@@ -79,7 +79,7 @@ def takes(
     if min(*x.shape, *filters.shape, *counts) <= 0:
         return False
     work = x.shape[0] * counts[0] * counts[1] * filters.size
-    return bool(work >= LEAST_WORK) and unreachable_because() is None
+    return bool(work >= LEAST_WORK) and not target.is_numpy() and unreachable_because() is None
 
 
 def convolution(

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,21 +33,7 @@ from millrace.runtime.kernel_call import (
     gather_inputs,
     run_nodes,
 )
-
-
-class TracedState:
-    """Variables while a stage is traced: names for values inside the XLA program."""
-
-    def __init__(self, values: dict[Node, Any]) -> None:
-        self.values = values
-
-    def read(self, variable: Node) -> Any:
-        """The value inside the program."""
-        return self.values[variable]
-
-    def write(self, variable: Node, value: Any) -> None:
-        """Gives the variable another value from here on."""
-        self.values[variable] = value
+from millrace.runtime.variable_state import TracedState
 
 
 class _Write:
@@ -197,32 +183,63 @@ def _unchecked(ok: Any, message: Any, *values: Any) -> None:
     """The first round stated the check."""
 
 
+class _Rows(NamedTuple):
+    """A write of some rows."""
+
+    rows: Any
+    values: Any
+
+
 class PendingState:
     """Variables of a stage that runs op by op: writes are kept back until all went well."""
 
     def __init__(self, stored: StoredState) -> None:
         self._stored = stored
-        #: (writer, variable, value), in order.
+        #: (writer, variable, new value or rows), in order.
         self.pending: list[tuple[Node, Node, Any]] = []
         self._latest: dict[Node, Any] = {}
+        #: Rows that were written of variables of which no other value was asked for.
+        self._rows: dict[Node, list[_Rows]] = {}
         self.current: Node | None = None
 
     def read(self, variable: Node) -> Any:
         """The value as the nodes so far left it."""
         if variable in self._latest:
             return self._latest[variable]
-        return self._stored.read(variable)
+        value = self._stored.read(variable)
+        if variable in self._rows:
+            value = np.array(value)
+            for rows, values in self._rows.pop(variable):
+                value[rows] = values
+            self._latest[variable] = value
+        return value
 
     def write(self, variable: Node, value: Any) -> None:
         """Notes a new value."""
         assert self.current is not None
         self.pending.append((self.current, variable, value))
         self._latest[variable] = np.asarray(value)
+        self._rows.pop(variable, None)
+
+    def write_rows(self, variable: Node, rows: Any, values: Any) -> None:
+        """Notes new rows."""
+        assert self.current is not None
+        if variable in self._latest:
+            value = np.array(self._latest[variable])
+            value[rows] = values
+            self.write(variable, value)
+        else:
+            self.pending.append((self.current, variable, _Rows(rows, values)))
+            self._rows.setdefault(variable, []).append(_Rows(rows, values))
 
     def commit(self, writes: Writes, before: Node | None = None) -> None:
         """Stores what was written; given a node, only by writers that it comes after."""
         for writer, variable, value in self.pending:
-            if before is None or writes.precede(writer, before):
+            if before is not None and not writes.precede(writer, before):
+                continue
+            if isinstance(value, _Rows):
+                self._stored.write_rows(variable, value.rows, value.values)
+            else:
                 self._stored.write(variable, value)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from google.protobuf.message import DecodeError
@@ -21,6 +21,7 @@ from millrace.graph.constant_value import check_now
 from millrace.graph.registry import NO_GRADIENT
 from millrace.ops.control_flow.loop_lowering import NotCompilable, Stopped
 from millrace.ops.control_flow.tensor_array_value import TensorArrayValue, elementwise
+from millrace.ops.random import philox
 from millrace.passes.function_body import body_of, deciding_positions, functions_of, slice_of
 from millrace.passes.node import (
     Edge,
@@ -30,125 +31,32 @@ from millrace.passes.node import (
     names_variable,
     variable_of,
 )
-from millrace.runtime import memory
-from millrace.runtime.resources import ResourceStore, VariableSlot
+from millrace.runtime import memory, traced_kernel
+from millrace.runtime.traced_kernel import TracedKernel
+from millrace.runtime.variable_state import (
+    StoredState,
+    VariableRef,
+    VariableState,
+    uninitialized,
+    variable_key,
+)
 
-
-class VariableState(Protocol):
-    """Where a kernel's variable inputs read and write."""
-
-    def read(self, variable: Node) -> Any:
-        """The current value."""
-
-    def write(self, variable: Node, value: Any) -> None:
-        """Replaces the value."""
-
-
-class VariableRef:
-    """What a kernel gets for a variable input (a reference or a resource)."""
-
-    __slots__ = ("_state", "node")
-
-    def __init__(self, state: VariableState, node: Node) -> None:
-        self._state = state
-        self.node = node
-
-    @property
-    def declared_shape(self) -> Any:
-        """The static shape that the variable was made with."""
-        return self.node.attrs["shape"]
-
-    @property
-    def dtype(self) -> Any:
-        """The variable's type."""
-        return self.node.attrs["dtype"]
-
-    @property
-    def name(self) -> str:
-        """The variable's name."""
-        return self.node.name
-
-    def read(self) -> Any:
-        """The current value.
-
-        Raises:
-          FailedPreconditionError: The variable is not initialised.
-        """
-        return self._state.read(self.node)
-
-    def write(self, value: Any) -> None:
-        """Replaces the value."""
-        self._state.write(self.node, value)
-
-    def is_initialized(self) -> bool:
-        """Whether there is a value; for host kernels only."""
-        assert isinstance(self._state, StoredState)
-        return self._state.slot(self.node).value is not None
-
-    def clear(self) -> None:
-        """Takes the value away; for host kernels only."""
-        assert isinstance(self._state, StoredState)
-        self._state.slot(self.node).value = None
-
-
-def variable_key(node: Node) -> tuple[str, str]:
-    """(container, name) under which a variable is stored."""
-    shared = node.attrs.get("shared_name") or node.attrs.get("var_name") or b""
-    return node.attrs.get("container", b"").decode(), (shared.decode() or node.name)
-
-
-def uninitialized(node: Node) -> errors.FailedPreconditionError:
-    """The error for reading a variable that has no value."""
-    return errors.FailedPreconditionError(
-        None,
-        node.source,
-        f"Attempting to use uninitialized value {variable_key(node)[1]}. Run its initializer "
-        "(tf.global_variables_initializer() for all of them) or restore a checkpoint first.",
-    )
-
-
-class StoredState:
-    """Variables read and written directly in a store; used outside of compiled stages."""
-
-    def __init__(self, resources: ResourceStore) -> None:
-        self._resources = resources
-
-    def slot(self, node: Node) -> VariableSlot:
-        """The variable's storage."""
-        return self._resources.variable(*variable_key(node))
-
-    def read(self, variable: Node) -> Any:
-        """The current value; FailedPreconditionError when there is none."""
-        value = self.read_slot(self.slot(variable))
-        if value is None:
-            raise uninitialized(variable)
-        return value
-
-    @staticmethod
-    def read_slot(slot: VariableSlot) -> Any:
-        """The value in a slot, or None."""
-        while True:
-            value = slot.value
-            if value is None:
-                return None
-            try:
-                # A view of the buffer: XLA copies on write while somebody holds one.
-                return np.asarray(value)
-            except RuntimeError:
-                # Another step has taken the buffer to update it in place; it holds the lock
-                # until the new value is there.
-                with slot.lock:
-                    if slot.value is value:
-                        raise
-
-    def write(self, variable: Node, value: Any) -> None:
-        """Replaces the value."""
-        is_string = isinstance(value, np.ndarray) and value.dtype.hasobject
-        if not is_string and not isinstance(value, jax.Array):
-            # A copy, for a kernel may change its own. Not by jnp.asarray: that compiles a program
-            # for every shape.
-            value = jax.device_put(np.array(value))
-        self.slot(variable).value = value
+__all__ = [
+    "Invoker",
+    "Services",
+    "StoredState",
+    "VariableRef",
+    "VariableState",
+    "call",
+    "call_plainly",
+    "flatten_outputs",
+    "gather_inputs",
+    "op_error",
+    "reference_positions",
+    "run_nodes",
+    "uninitialized",
+    "variable_key",
+]
 
 
 class Services:
@@ -190,7 +98,7 @@ class Services:
             # A kernel of jnp functions makes traced values even of host arrays.
             return check_now if self._check is None else self._check(node)
         if name == "rng":
-            return None if self._rng is None else self._rng(node)
+            return self.key(node)
         if name == "bind":
             if self._bind is None:
                 raise errors.UnimplementedError(
@@ -198,6 +106,23 @@ class Services:
                 )
             return self._bind(node)
         raise AssertionError(name)
+
+    def key(self, node: Node) -> Any:
+        """The node's random key; None where nothing may be drawn."""
+        return None if self._rng is None else self._rng(node)
+
+    def tracing(self, node: Node) -> traced_kernel.TracedCall:
+        """Calls the node's kernel inside a trace."""
+
+        def traced(
+            inputs: list[Any], state: VariableState, key: Any, check: Callable[..., None]
+        ) -> list[Any]:
+            services = Services(
+                state, rng=lambda _: key, check=lambda _: check, ctx=self._ctx, traced=True
+            )
+            return call(node, inputs, services)
+
+        return traced
 
 
 class _Overridden:
@@ -215,6 +140,9 @@ class _Overridden:
     def write(self, variable: Node, value: Any) -> None:
         self._state.write(variable, value)
 
+    def write_rows(self, variable: Node, rows: Any, values: Any) -> None:
+        self._state.write_rows(variable, rows, values)
+
 
 class Invoker:
     """Runs the bodies of the functions that `node` calls, in place."""
@@ -226,6 +154,11 @@ class Invoker:
         self._node = node
         self._overrides = overrides
         self._complaints: list[str] = []
+
+    @property
+    def traced(self) -> bool:
+        """Whether bodies run inside a program that is being traced."""
+        return self._services.traced
 
     def complaint(self) -> str:
         """What to say when a check inside did not hold."""
@@ -280,7 +213,7 @@ class Invoker:
             if key is None:
                 return None
             seeds = f"{inner.name} {inner.attrs.get('seed', 0)} {inner.attrs.get('seed2', 0)}"
-            return jax.random.fold_in(key, zlib.crc32(seeds.encode()))
+            return philox.fold_in(key, zlib.crc32(seeds.encode()))
 
         services = self._services
         state: VariableState = services.state
@@ -337,7 +270,15 @@ class _Form:
       output_types: For each output the NumPy type, or None for objects.
     """
 
-    __slots__ = ("deciding", "input_places", "inputs", "keywords", "output_places", "output_types")
+    __slots__ = (
+        "deciding",
+        "input_places",
+        "inputs",
+        "keywords",
+        "output_places",
+        "output_types",
+        "traced",
+    )
 
     def __init__(self, node: Node) -> None:
         definition = node.definition
@@ -352,6 +293,8 @@ class _Form:
             else np.dtype(dtype.base_dtype.as_numpy_dtype)
             for dtype in node.output_types
         ]
+        #: Runs a kernel of JAX's functions on NumPy; None if it can do so itself.
+        self.traced = TracedKernel(node) if traced_kernel.applies(node) else None
 
 
 #: Ways to get an input: the value of its edge; a variable or a handle of an array; a constant.
@@ -441,16 +384,21 @@ def call(node: Node, inputs: list[Any], services: Services) -> list[Any]:
       OpError: What the kernel raised, as TensorFlow's class, with the op's name and origin.
     """
     definition = node.definition
-    on_host = True
-    has_array = False
-    for value in inputs:
-        if isinstance(value, jax.Array) or (services.traced and isinstance(value, VariableRef)):
-            on_host = False
+    form = _form(node)
+    traced, has_array, on_host = services.traced, False, True
+    for i, value in enumerate(inputs):
+        if isinstance(value, jax.Array):
+            if traced or isinstance(value, jax.core.Tracer):
+                traced, on_host = True, False
+            else:
+                inputs[i] = np.asarray(value)
         elif isinstance(value, TensorArrayValue):
             has_array = True
-            on_host = on_host and not any(
-                isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(value)
-            )
+            leaves = [leaf for leaf in jax.tree.leaves(value) if isinstance(leaf, jax.Array)]
+            if leaves and (traced or any(isinstance(v, jax.core.Tracer) for v in leaves)):
+                traced, on_host = True, False
+        elif traced and isinstance(value, VariableRef):
+            on_host = False
     if services.in_body and not _has_gradient(definition):
         # JAX may be differentiating the body.
         inputs = [lax.stop_gradient(v) if isinstance(v, jax.core.Tracer) else v for v in inputs]
@@ -458,14 +406,15 @@ def call(node: Node, inputs: list[Any], services: Services) -> list[Any]:
         result = elementwise(node.type, inputs)
         if result is not NotImplemented:
             return [result]
-    form = _form(node)
-    keywords = dict(form.keywords)
-    for special in definition.specials:
-        keywords[special] = services.special(special, node, on_host)
-    arguments = [inputs[place] for place in form.input_places]
     try:
-        if on_host or not services.traced:
+        if on_host:
             memory.check_before(node, inputs, form.deciding)
+        if form.traced is not None and not traced:
+            return form.traced(inputs, services.state, services.key(node), services.tracing(node))
+        keywords = dict(form.keywords)
+        for special in definition.specials:
+            keywords[special] = services.special(special, node, on_host)
+        arguments = [inputs[place] for place in form.input_places]
         if on_host and definition.runs_on_numpy:
             with np.errstate(all="ignore"):
                 result = definition.kernel(*arguments, **keywords)
@@ -481,7 +430,7 @@ def call(node: Node, inputs: list[Any], services: Services) -> list[Any]:
         return result  # type: ignore[no-any-return]
     outputs = flatten_outputs(node, result)
     try:
-        if services.traced and not on_host:
+        if not on_host:
             memory.check_after(node, outputs)
         elif on_host:
             memory.check_strings(outputs)

@@ -17,12 +17,28 @@ from millrace.core.resource_handle import DEFAULT_CONTAINER, ResourceHandle
 _R = TypeVar("_R")
 
 
+class _BeingUpdated:
+    """Stands in a slot while its value is changed in place; the slot's lock is held meanwhile.
+
+    Code that uses it as a value fails as with a buffer that an update has taken, and waits.
+    """
+
+    shape = dtype = None
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        raise RuntimeError("The variable is being updated.")
+
+
+BEING_UPDATED = _BeingUpdated()
+
+
 class VariableSlot:
     """One variable's storage.
 
     Attributes:
-      value: The current buffer, a jax.Array (an object ndarray for strings), or None while
-        uninitialised. Never changed in place by Python: a write replaces it.
+      value: The current value: a jax.Array, which nobody changes; a NumPy array, which is changed
+        in place only while nobody else refers to it (`variable_state.writable`); None while
+        uninitialised; or `BEING_UPDATED`. Arrays of strings are of objects.
       lock: Held by writers from reading the old buffer to storing the new one.
       serial: A number by which locks are taken in one order.
     """

@@ -102,6 +102,7 @@ class Step:
         "record",
         "resources",
         "session",
+        "tiers",
         "why",
         "xla_calls",
     )
@@ -122,6 +123,8 @@ class Step:
         self._counted: dict[str, tuple[int, int]] = {}
         self.last_output: Any = None
         self.events: list[Any] | None = [] if trace else None
+        #: When traced: which tier has run each compiled stage, and why, in a few words.
+        self.tiers: dict[Any, str] = {}
         self.deadline = None if timeout is None else time.monotonic() + timeout
         #: Says why other tasks let the step wait; asked when a wait lasts, and may take a moment.
         self.why: Callable[[], str] = str

@@ -38,6 +38,7 @@ class StageEvent(NamedTuple):
     end: int
     thread: int
     outputs: list[OutputInfo]
+    tier: str
 
 
 def note(stage: Any, step: Step, start: int, values: Any) -> None:
@@ -48,7 +49,8 @@ def note(stage: Any, step: Step, start: int, values: Any) -> None:
         for edge, value in zip(stage.outputs, values, strict=False)
         if hasattr(value, "nbytes") and hasattr(value, "shape")
     ]
-    step.events.append(StageEvent(stage, start, time.time_ns(), threading.get_native_id(), outputs))
+    thread, tier = threading.get_native_id(), step.tiers.get(stage, "XLA")
+    step.events.append(StageEvent(stage, start, time.time_ns(), thread, outputs, tier))
 
 
 def fill_metadata(run_metadata: Any, step: Step) -> None:
@@ -89,7 +91,9 @@ class _Writer:
             return
         inputs = ", ".join(dict.fromkeys(_source_name(edge) for edge in stage.inputs))
         names = " ".join(node.name for node in stage.nodes)
-        entry.timeline_label = f"{stage.name} = XLA({inputs}) of {names}"
+        tier, _, reason = event.tier.partition(": ")
+        because = f" ({reason}; {stage.programs.counts.compiles} programs)" if reason else ""
+        entry.timeline_label = f"{stage.name} = {tier}({inputs}) of {names}{because}"
         by_node: dict[Node, list[OutputInfo]] = {}
         for output in event.outputs:
             by_node.setdefault(output.edge.node, []).append(output)

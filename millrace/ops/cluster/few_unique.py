@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from millrace.compiler.row_sums import add_rows
 from millrace.graph.define import op
 from millrace.graph.registry import NO_GRADIENT
 from millrace.graph.shape_inference import unknown
 from millrace.ops.array.sets import Unique
 from millrace.ops.cluster.padded_unique import padded_length
-from millrace.ops.cluster.row_sums import add_rows
 
 __all__: list[str] = []
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from millrace.compiler.row_sums import add_rows
 from millrace.compiler.xla import jnp
 from millrace.core import aligned
 from millrace.core.written import Written
@@ -21,7 +22,6 @@ from millrace.graph.registry import NO_GRADIENT
 from millrace.graph.shape_inference import unknown
 from millrace.ops.array.rules import bad_partition_text, partition_shapes_text
 from millrace.ops.cluster.padded_unique import padded_length, padding
-from millrace.ops.cluster.row_sums import add_rows
 
 __all__: list[str] = []
 

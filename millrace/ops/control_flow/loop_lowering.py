@@ -16,6 +16,7 @@ import numpy as np
 from millrace.compiler.xla import jax, jnp, lax
 from millrace.ops.control_flow import reversible_loop
 from millrace.ops.control_flow.tensor_array_value import TensorArrayValue
+from millrace.ops.random import philox
 
 #: Longer loops are not counted ahead.
 _MAX_COUNTED = 1_000_000
@@ -132,9 +133,12 @@ def conditional(
 
 def loop(cond: Any, body: Any, values: list[Any], key: Any, invoke: Any) -> tuple[list[Any], Any]:
     """A while loop: by Python, by `lax.scan` when its length is known, or `reversible_loop`."""
-    count = _fixed_length(cond, body, values, invoke)
     leaves = jax.tree.leaves([v for v in values if not _is_static(v)])
-    if not any(isinstance(leaf, jax.core.Tracer) for leaf in leaves) and count is None:
+    has_tracers = any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
+    if not invoke.traced and not has_tracers:
+        return _python_loop(cond, body, values, key, invoke)
+    count = _fixed_length(cond, body, values, invoke)
+    if not has_tracers and count is None:
         holds = invoke(cond, values, key)[0][0]
         if not isinstance(holds, jax.core.Tracer):
             return _python_loop(cond, body, values, key, invoke)
@@ -168,7 +172,7 @@ def _python_loop(
     iteration = 0
     while bool(np.asarray(invoke(cond, state, key)[0][0])):
         _check_not_stopped()
-        inner = None if key is None else jax.random.fold_in(key, iteration)
+        inner = None if key is None else philox.fold_in(key, iteration)
         state, ok = invoke(body, state, inner)
         if ok is not True and not bool(ok):
             return state, False

@@ -324,8 +324,35 @@ def make_key(words: tuple[Any, ...]) -> Any:
     return jax.random.wrap_key_data(jnp.stack([jnp.asarray(w) for w in words]), impl=PHILOX)
 
 
+class HostKey(NamedTuple):
+    """A key whose words are there to be looked at: for kernels that run on NumPy."""
+
+    words: Any
+
+
+def host_key(words: tuple[Any, ...]) -> HostKey:
+    """A key of the given words, outside of a program."""
+    return HostKey(np.array(words, np.uint32))
+
+
+def key_of_words(words: Any) -> Any:
+    """A `jax.random` key of an array of words."""
+    return jax.random.wrap_key_data(words, impl=PHILOX)
+
+
+def fold_in(key: Any, data: Any) -> Any:
+    """A key that `key` and a number make, inside a program or outside."""
+    if not isinstance(key, HostKey):
+        return jax.random.fold_in(key, data)
+    k0, k1, k2, k3, k4 = key.words
+    counter = (np.uint32(data), k4 ^ np.uint32(_FOLD_STREAM), k2, k3)
+    return HostKey(np.array([*block((k0, k1), counter), 0], np.uint32))
+
+
 def generator_of(rng: Any, outputs: int) -> Generator:
     """The generator for an op's execution that makes `outputs` numbers."""
+    if isinstance(rng, HostKey):
+        return generator_from_words(rng.words, outputs * RESERVED)
     words: Any = jax.random.key_data(rng)
     if not isinstance(words, jax.core.Tracer):
         words = np.asarray(words)

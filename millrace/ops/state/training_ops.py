@@ -156,10 +156,9 @@ def _check_shapes(wanted: Any, names: Sequence[str], values: Sequence[Any]) -> N
             )
 
 
-def _update_rows(algorithm: _Algorithm, inputs: Sequence[Any], node: Any, check: Any) -> None:
-    """Applies the rule to the rows that a sparse gradient names."""
-    variables, gradient, indices, hyper = algorithm.bind(inputs, node, sparse=True)
-    values = [jnp.asarray(variable.read()) for variable in variables]
+def _check_sparse_shapes(
+    algorithm: _Algorithm, values: Sequence[Any], gradient: Any, indices: Any
+) -> None:
     shape = values[0].shape
     _check_shapes(shape, algorithm.slots, values[1:])
     if not shape:
@@ -171,7 +170,14 @@ def _update_rows(algorithm: _Algorithm, inputs: Sequence[Any], node: Any, check:
             f"grad must have the shape {shape_text(indices.shape + shape[1:])}, one slice of var "
             f"for each index, but has {shape_text(gradient.shape)}"
         )
-    count = shape[0]
+
+
+def _update_rows(algorithm: _Algorithm, inputs: Sequence[Any], node: Any, check: Any) -> None:
+    """Applies the rule to the rows that a sparse gradient names."""
+    variables, gradient, indices, hyper = algorithm.bind(inputs, node, sparse=True)
+    values = [jnp.asarray(variable.read()) for variable in variables]
+    _check_sparse_shapes(algorithm, values, gradient, indices)
+    count = values[0].shape[0]
     _check_rows(indices, count, check, bool(node.attrs.get("_padded")))
     if not indices.shape[0]:
         return
@@ -195,6 +201,38 @@ def _update_rows(algorithm: _Algorithm, inputs: Sequence[Any], node: Any, check:
         results = _one_by_one(apply, tuple(values), rows, count)
     for variable, value in zip(variables, results, strict=True):
         variable.write(value)
+
+
+def _update_rows_on_host(
+    algorithm: _Algorithm, inputs: Sequence[Any], node: Any, check: Any
+) -> None:
+    """As `_update_rows`, on NumPy: only the rows are read and written."""
+    variables, gradient, indices, hyper = algorithm.bind(inputs, node, sparse=True)
+    tables = [variable.read() for variable in variables]
+    is_padded = bool(node.attrs.get("_padded"))
+    _check_sparse_shapes(algorithm, tables, gradient, indices)
+    _check_rows(indices, len(tables[0]), check, is_padded)
+    if is_padded:
+        named = indices != padding(indices.dtype)
+        indices, gradient = indices[named], gradient[named]
+    unique = _are_unique(node, len(variables) + _position_of_indices(algorithm))
+    rounds = [slice(None)] if unique else _rounds(indices)
+    for chosen in rounds:
+        rows = indices[chosen]
+        old = [variable.read()[rows] for variable in variables]
+        new = algorithm.rule(old[0], gradient[chosen], *old[1:], **hyper)
+        for variable, part, before in zip(variables, new, old, strict=True):
+            variable.write_rows(rows, np.asarray(part).astype(before.dtype, copy=False))
+
+
+def _rounds(rows: Any) -> list[Any]:
+    """Positions, so that no round has a row twice and rows keep their order."""
+    order = np.argsort(rows, kind="stable")
+    ranked = rows[order]
+    begins = np.concatenate([[True], ranked[1:] != ranked[:-1]]) if len(rows) else ranked == 0
+    place = np.arange(len(rows))
+    rank = place - np.maximum.accumulate(np.where(begins, place, 0))
+    return [order[rank == turn] for turn in range(int(rank.max(initial=-1)) + 1)]
 
 
 def _position_of_indices(algorithm: _Algorithm) -> int:
@@ -263,8 +301,9 @@ def _form(algorithm: _Algorithm, by_handle: bool, sparse: bool) -> Op:
     )
     if sparse:
 
-        def update_rows(*inputs: Any, node: Any, check: Any) -> Any:
-            _update_rows(algorithm, inputs, node, check)
+        def update_rows(*inputs: Any, node: Any, check: Any, xp: Any) -> Any:
+            update = _update_rows_on_host if xp is np else _update_rows
+            update(algorithm, inputs, node, check)
             return None if by_handle else inputs[0]
 
         update_rows.__doc__ = algorithm.rule.__doc__
@@ -275,7 +314,7 @@ def _form(algorithm: _Algorithm, by_handle: bool, sparse: bool) -> Op:
         )
         return made
 
-    def update(*inputs: Any, node: Any) -> Any:
+    def update(*inputs: Any, node: Any, xp: Any) -> Any:
         _update(algorithm, inputs, node)
         return None if by_handle else inputs[0]
 

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from millrace.compiler.xla import jax, jnp, lax
+from millrace.compiler.either import either
+from millrace.compiler.xla import jax
 
 
 def gradient_descent(var: Any, grad: Any, *, alpha: Any) -> tuple[Any, ...]:
@@ -59,7 +60,7 @@ def adagrad(var: Any, grad: Any, accum: Any, *, lr: Any, update_slots: bool) -> 
     """
     if update_slots:
         accum = accum + grad * grad
-    return var - grad * lr * lax.rsqrt(accum), accum
+    return var - grad * lr * either.rsqrt(accum), accum
 
 
 def adagrad_v2(
@@ -71,7 +72,7 @@ def adagrad_v2(
     """
     if update_slots:
         accum = accum + grad * grad
-    return var - grad * lr / (jnp.sqrt(accum) + epsilon), accum
+    return var - grad * lr / (either.sqrt(accum) + epsilon), accum
 
 
 def adagrad_da(
@@ -90,11 +91,11 @@ def adagrad_da(
     ``g ← g + grad``, ``s ← s + grad²``,
     ``var ← -lr·sign(g)·max(|g| - l1·step, 0)/(l2·step·lr + √s)``
     """
-    step = jnp.asarray(global_step).astype(var.dtype)
+    step = either.asarray(global_step).astype(var.dtype)
     total = gradient_accumulator + grad
     squared = gradient_squared_accumulator + grad * grad
-    shrunk = jnp.sign(total) * jnp.maximum(jnp.abs(total) - l1 * step, 0)
-    return -lr * shrunk / (l2 * (step * lr) + jnp.sqrt(squared)), total, squared
+    shrunk = either.sign(total) * either.maximum(either.abs(total) - l1 * step, 0)
+    return -lr * shrunk / (l2 * (step * lr) + either.sqrt(squared)), total, squared
 
 
 def adadelta(
@@ -107,7 +108,7 @@ def adadelta(
     ``var ← var - lr·update``, ``accum_update ← rho·accum_update + (1-rho)·update²``
     """
     accum = accum * rho + grad * grad * (1 - rho)
-    update = jnp.sqrt(accum_update + epsilon) * lax.rsqrt(accum + epsilon) * grad
+    update = either.sqrt(accum_update + epsilon) * either.rsqrt(accum + epsilon) * grad
     return var - update * lr, accum, accum_update * rho + update * update * (1 - rho)
 
 
@@ -132,11 +133,11 @@ def adam(
     ``var ← var - rate·m/(√v + epsilon)``;
     Nesterov's: ``var ← var - rate·(beta1·m + (1-beta1)·grad)/(√v + epsilon)``
     """
-    rate = lr * jnp.sqrt(1 - beta2_power) / (1 - beta1_power)
+    rate = lr * either.sqrt(1 - beta2_power) / (1 - beta1_power)
     m = m + (grad - m) * (1 - beta1)
     v = v + (grad * grad - v) * (1 - beta2)
     direction = m * beta1 + grad * (1 - beta1) if use_nesterov else m
-    return var - direction * rate / (jnp.sqrt(v) + epsilon), m, v
+    return var - direction * rate / (either.sqrt(v) + epsilon), m, v
 
 
 def amsgrad(
@@ -157,11 +158,11 @@ def amsgrad(
 
     As `adam`, with ``vhat ← max(vhat, v)``, ``var ← var - rate·m/(√vhat + epsilon)``
     """
-    rate = lr * jnp.sqrt(1 - beta2_power) / (1 - beta1_power)
+    rate = lr * either.sqrt(1 - beta2_power) / (1 - beta1_power)
     m = m + (grad - m) * (1 - beta1)
     v = v + (grad * grad - v) * (1 - beta2)
-    vhat = jnp.maximum(vhat, v)
-    return var - m * rate / (jnp.sqrt(vhat) + epsilon), m, v, vhat
+    vhat = either.maximum(vhat, v)
+    return var - m * rate / (either.sqrt(vhat) + epsilon), m, v, vhat
 
 
 def adamax(
@@ -182,7 +183,7 @@ def adamax(
     ``var ← var - lr/(1-beta1_power)·m/(v + epsilon)``
     """
     m = m + (grad - m) * (1 - beta1)
-    v = jnp.maximum(beta2 * v, jnp.abs(grad))
+    v = either.maximum(beta2 * v, either.abs(grad))
     return var - lr / (1 - beta1_power) * (m / (v + epsilon)), m, v
 
 
@@ -195,7 +196,7 @@ def rmsprop(
     ``var ← var - mom``
     """
     ms = ms + (grad * grad - ms) * (1 - rho)
-    mom = mom * momentum + grad * lr / jnp.sqrt(epsilon + ms)
+    mom = mom * momentum + grad * lr / either.sqrt(epsilon + ms)
     return var - mom, ms, mom
 
 
@@ -218,7 +219,7 @@ def centered_rmsprop(
     """
     ms = ms + (grad * grad - ms) * (1 - rho)
     mg = mg + (grad - mg) * (1 - rho)
-    mom = mom * momentum + grad * lr / jnp.sqrt(ms - mg * mg + epsilon)
+    mom = mom * momentum + grad * lr / either.sqrt(ms - mg * mg + epsilon)
     return var - mom, mg, ms, mom
 
 
@@ -254,15 +255,15 @@ def ftrl(
     else:
         linear = linear + (shrunk - (new_power - old_power) / lr * var)
         threshold, quadratic = l1, new_power / lr + 2 * l2
-    solved = (threshold * jnp.sign(linear) - linear) / quadratic
-    return jnp.where(jnp.abs(linear) > threshold, solved, 0), accumulated, linear
+    solved = (threshold * either.sign(linear) - linear) / quadratic
+    return either.where(either.abs(linear) > threshold, solved, 0), accumulated, linear
 
 
 def _negative_power(x: Any, power: Any) -> Any:
     """``x^-power``; by a square root for the usual power of -0.5."""
     if not isinstance(power, jax.Array):
-        return jnp.sqrt(x) if np.all(power == -0.5) else x ** (-power)
-    return jnp.where(power == -0.5, jnp.sqrt(x), x ** (-power))
+        return either.sqrt(x) if np.all(power == -0.5) else x ** (-power)
+    return either.where(power == -0.5, either.sqrt(x), x ** (-power))
 
 
 def proximal_gradient_descent(
@@ -284,12 +285,12 @@ def proximal_adagrad(
     ``var ← sign(p)·max(|p| - rate·l1, 0)/(1 + l2·rate)``
     """
     accum = accum + grad * grad
-    rate = lr * lax.rsqrt(accum)
+    rate = lr * either.rsqrt(accum)
     return _proximal_step(var - grad * rate, rate, l1, l2), accum
 
 
 def _proximal_step(point: Any, rate: Any, l1: Any, l2: Any) -> Any:
-    shrunk = jnp.sign(point) * jnp.maximum(jnp.abs(point) - rate * l1, 0)
+    shrunk = either.sign(point) * either.maximum(either.abs(point) - rate * l1, 0)
     return shrunk / (1 + l2 * rate)
 
 
@@ -302,7 +303,7 @@ def add_sign(
     ``var ← var - lr·(alpha + sign_decay·sign(grad)·sign(m))·grad``
     """
     m = m * beta + grad * (1 - beta)
-    agreement = jnp.sign(grad) * jnp.sign(m)
+    agreement = either.sign(grad) * either.sign(m)
     return var - lr * (alpha + sign_decay * agreement) * grad, m
 
 
@@ -315,5 +316,5 @@ def power_sign(
     ``var ← var - lr·exp(logbase·sign_decay·sign(grad)·sign(m))·grad``
     """
     m = m * beta + grad * (1 - beta)
-    agreement = jnp.sign(grad) * jnp.sign(m)
-    return var - lr * jnp.exp(logbase * sign_decay * agreement) * grad, m
+    agreement = either.sign(grad) * either.sign(m)
+    return var - lr * either.exp(logbase * sign_decay * agreement) * grad, m

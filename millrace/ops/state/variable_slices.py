@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from millrace.compiler.numpy_evaluator.indexing import sum_by_row
 from millrace.compiler.xla import jnp, lax
 from millrace.core.tensor_shape import TensorShape, unknown_shape
 from millrace.graph.define import Op, op
@@ -97,6 +98,9 @@ _SCATTERS: dict[str, tuple[Scatter, Scatter]] = {
 }
 
 
+#: What sums by row are combined with rows by, on the host.
+_IN_PLACE: dict[str, Any] = {"Add": np.add, "Sub": np.subtract}
+
 #: The same for a row that occurs once; only what optimizers use.
 _ROW_RULES: dict[str, Callable[[Any, Any], Any]] = {
     "Add": lambda row, update: row + update,
@@ -122,7 +126,22 @@ def _scatter_rows(
         check_rows(indices, value.shape[0], check)
     in_xla, on_host = _SCATTERS[kind]
     if xp is np:
-        variable.write(on_host(value, indices, updates))
+        if node.attrs.get("_padded"):
+            named = indices != padded_unique.padding(indices.dtype)
+            updates = updates[named] if updates.ndim else updates
+            indices = indices[named]
+        if kind in _IN_PLACE and value.dtype in (np.float32, np.float64):
+            rows = indices.reshape(-1)
+            changes = np.broadcast_to(updates, indices.shape + value.shape[1:])
+            width = int(np.prod(value.shape[1:], dtype=np.int64))
+            rows, changes = sum_by_row(rows, changes.reshape(len(rows), width))
+            changes = changes.reshape(len(rows), *value.shape[1:])
+            variable.write_rows(rows, _IN_PLACE[kind](value[rows], changes))
+        elif kind == "Update" and indices.ndim:
+            # Of a row that is named twice the last one stays.
+            variable.write_rows(indices, updates)
+        else:
+            variable.write(on_host(value, indices, updates))
     else:
         rows = in_bounds(jnp.asarray(indices), value.shape[0])
         variable.write(in_xla(jnp.asarray(value), rows, updates))

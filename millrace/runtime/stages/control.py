@@ -16,6 +16,7 @@ from millrace.compiler.xla import jax, jnp
 from millrace.core import errors
 from millrace.graph.function import Function
 from millrace.ops.control_flow.tensor_array_value import like
+from millrace.ops.random import philox
 from millrace.passes.function_body import (
     LOOPS,
     bodies_of,
@@ -36,10 +37,12 @@ from millrace.passes.node import (
     variable_of,
 )
 from millrace.passes.schedule import writes_state
-from millrace.runtime.compiled_stage import random_key
+from millrace.runtime import tiers
 from millrace.runtime.kernel_call import Services, StoredState, call
 from millrace.runtime.stage import Stage, Value
+from millrace.runtime.stage_program import random_key
 from millrace.runtime.step import Step
+from millrace.runtime.traced_kernel import NumpyFunction
 
 PlanFactory = Callable[[Program], Any]
 
@@ -176,6 +179,8 @@ class LoopGradientStage(_FunctionStage):
         wrt: list[int] = node.attrs["wrt"]
         holds, advance, pull_back = self._programs(step, wrt)
         key = random_key(node, step.random_counters([node])[0]) if is_random(node) else None
+        if isinstance(key, philox.HostKey) and not self._needs_values:
+            key = philox.key_of_words(jnp.asarray(key.words))  # It goes into programs.
         stored = StoredState(step.resources)
         state = [None if v is None else jax.tree.map(jnp.asarray, v) for v in loop_inputs]
         for i, variable in self._variables.items():
@@ -184,7 +189,7 @@ class LoopGradientStage(_FunctionStage):
         while bool(holds(state, key)):
             if step.cancellation.error is not None:
                 raise step.cancellation.error
-            inner = None if key is None else jax.random.fold_in(key, len(states))
+            inner = None if key is None else philox.fold_in(key, len(states))
             states.append((state, inner))
             state = advance(state, inner)
         total = {i: jax.tree.map(jnp.zeros_like, state[i]) for i in wrt}
@@ -198,7 +203,8 @@ class LoopGradientStage(_FunctionStage):
     def _programs(self, step: Step, wrt: list[int]) -> tuple[Any, Any, Any]:
         if self._compiled is None:
             condition, body = loop_functions(self.node)
-            services = Services(StoredState(step.resources), ctx=step)
+            in_programs = not self._needs_values
+            services = Services(StoredState(step.resources), ctx=step, traced=in_programs)
             invoker = services.special("invoke", self.node, False)
             results = [i for i in range(len(body.outputs)) if i not in self._variables]
 
@@ -231,8 +237,9 @@ class LoopGradientStage(_FunctionStage):
                 return jax.vjp(forward, *(state[i] for i in wrt))[1](cotangents)
 
             self._compiled = holds, advance, pull_back
-            if not self._needs_values:
-                self._compiled = jax.jit(holds), jax.jit(advance), jax.jit(pull_back)
+            if in_programs:
+                ready = jax.jit if tiers.mode() is tiers.Mode.NOW else NumpyFunction
+                self._compiled = ready(holds), ready(advance), ready(pull_back)
         return self._compiled
 
 

@@ -14,7 +14,7 @@ from millrace.graph import registry
 from millrace.graph.define import op
 from millrace.ops.state import variable_ops
 from millrace.passes.prune import prune
-from millrace.runtime import compiled_stage, executor
+from millrace.runtime import executor, tiers
 from millrace.runtime.plan import Plan
 from millrace.runtime.planning import plan_of
 from millrace.runtime.resources import ResourceStore
@@ -95,7 +95,7 @@ def test_conditions_belong_to_the_shape_that_they_were_stated_for(
 def test_after_many_shapes_new_ones_are_not_compiled_and_old_ones_still_are(
     runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compiled_stage, "MAX_TRACES", 4)
+    monkeypatch.setattr(tiers, "MAX_PROGRAMS", 4)
     x = tf.placeholder(tf.float32, [None])
     plan = runner.plan([tf.reduce_sum(x * 2.0)], feeds=[x])
 
@@ -111,7 +111,7 @@ def test_after_many_shapes_new_ones_are_not_compiled_and_old_ones_still_are(
 def test_after_many_values_that_decide_shapes_new_ones_are_not_compiled(
     runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compiled_stage, "MAX_TRACES", 3)
+    monkeypatch.setattr(tiers, "MAX_PROGRAMS", 3)
     n = tf.placeholder(tf.int32, [1])
     x = tf.placeholder(tf.float32, [])
     plan = runner.plan([tf.fill(n, x)], feeds=[n, x])
@@ -127,7 +127,7 @@ def test_after_many_values_that_decide_shapes_new_ones_are_not_compiled(
 def test_interpreted_stages_update_variables_and_state_conditions_too(
     runner: Runner, odd_op: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compiled_stage, "MAX_TRACES", 0)
+    monkeypatch.setattr(tiers, "MAX_PROGRAMS", 0)
     v = tf.Variable(1.0)
     x = tf.placeholder(tf.float32, [None])
     runner.once(targets=[v.initializer])
@@ -218,5 +218,5 @@ def test_variables_of_one_shape_are_updated_in_their_own_buffers(runner: Runner)
     assert [v.name for v in stage.variables.read] != [v.name for v in stage.variables.written]
     runner.run(plan)
     # JAX pairs donated buffers and results of one shape by their order.
-    assert stage._written == stage._donated
+    assert stage._form.written == stage._form.donated
     assert [v.tolist() for v in runner.once([a.value(), b.value()])] == [[2] * 3, [2] * 3]

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import millrace as tf
-from millrace.runtime import compiled_stage
+from millrace.runtime import tiers
 
 
 @pytest.fixture(params=["compiled", "op by op"], autouse=True)
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "op by op":
-        monkeypatch.setattr(compiled_stage, "MAX_TRACES", 0)
+        monkeypatch.setattr(tiers, "MAX_PROGRAMS", 0)
     return str(request.param)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import millrace as tf
-from millrace.runtime import compiled_stage
+from millrace.runtime import stage_form
 from millrace.runtime.plain_update import is_plain_update
 
 
@@ -19,7 +19,7 @@ def chosen(monkeypatch):
         found.append(is_plain_update(nodes))
         return found[-1]
 
-    monkeypatch.setattr(compiled_stage, "is_plain_update", note)
+    monkeypatch.setattr(stage_form, "is_plain_update", note)
     return found
 
 

@@ -20,7 +20,8 @@ def traces(session: tf.Session, fetches: list[Any], feeds: list[dict[Any, Any]])
     for feed in feeds:
         values = [np.asarray(feed[t], t.dtype.as_numpy_dtype) for t in order]
         session._backend.run(prepared, values, None, None)
-    return sum(getattr(stage, "_traces", 0) for stage in prepared.plan.stages)
+    stages = [s for s in prepared.plan.stages if hasattr(s, "programs")]
+    return sum(stage.programs.counts.compiles for stage in stages)
 
 
 INDICES = [

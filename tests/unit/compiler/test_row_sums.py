@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from millrace.ops.cluster import row_sums
+from millrace.compiler import row_sums
 
 
 def added(dtype: Any) -> tuple[Any, Any]:

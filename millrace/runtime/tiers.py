@@ -1,0 +1,241 @@
+"""Which tier runs a stage, and when it is compiled.
+
+Tier 0 runs a stage's nodes on NumPy: at once, at any shape. Tier 1 is an XLA program, for one set
+of shapes. A step never waits for the compiler: a program is compiled in the background once it
+seems to pay, and taken when it is ready and measured to be quicker.
+
+When does it pay? Nobody knows how often a shape will come back; but who waits until tier 0 has
+cost as much as compiling will, pays at most twice what the best choice would have cost. The first
+program of a stage is made ten times as early, for most stages always meet the same shapes.
+
+`MILLRACE_COMPILE=now` compiles in front of the step that wants a program, for measurements and
+tests that count programs; `never` stays on tier 0.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import os
+import queue
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+from millrace.platform import logging
+from millrace.runtime import foregone
+
+#: For so many sets of shapes a stage has programs; those used last stay.
+MAX_PROGRAMS = 24
+#: Of so many sets of shapes it is known how long they took.
+_MAX_KNOWN = 512
+#: What compiling is expected to take before a stage was compiled: in all, and for each node.
+_SECONDS, _SECONDS_PER_NODE = 0.05, 0.005
+#: What share of that tier 0 must have cost before the first program of a stage is made.
+_FIRST_SHARE = 0.1
+#: After so many runs of a program it is known how long it takes; the first is not counted.
+_MEASURED_RUNS = 3
+#: A program stays if it takes at most so many times what tier 0 takes.
+_TOLERANCE = 1.1
+
+
+class Mode(enum.Enum):
+    """When programs are compiled."""
+
+    BACKGROUND = "background"
+    NOW = "now"
+    NEVER = "never"
+
+
+def mode() -> Mode:
+    """What the environment says.
+
+    Raises:
+      ValueError: It says something else.
+    """
+    said = os.environ.get("MILLRACE_COMPILE", Mode.BACKGROUND.value)
+    try:
+        return Mode(said)
+    except ValueError:
+        known = ", ".join(m.value for m in Mode)
+        raise ValueError(f"MILLRACE_COMPILE={said!r} is not one of {known}") from None
+
+
+class Counts:
+    """What a stage, or the whole process, has done.
+
+    Attributes:
+      host_runs: Runs on tier 0.
+      program_runs: Runs of XLA programs.
+      compiles: Programs that were compiled.
+      waits: Runs that waited for the compiler.
+      seconds: What compiling took, in all.
+    """
+
+    __slots__ = ("compiles", "host_runs", "program_runs", "seconds", "waits")
+
+    def __init__(self) -> None:
+        self.host_runs = self.program_runs = self.compiles = self.waits = 0
+        self.seconds = 0.0
+
+
+#: Of this process.
+COUNTS = Counts()
+
+
+class Shape:
+    """One set of shapes that a stage has met.
+
+    Attributes:
+      program: What runs it on tier 1; None if there is nothing.
+      known: Results that are known without any run.
+      reason: Why it runs on tier 0, in a few words.
+      is_queued: Whether it was given to the compiler, or never will be.
+    """
+
+    __slots__ = (
+        "best",
+        "is_queued",
+        "known",
+        "program",
+        "program_best",
+        "program_runs",
+        "reason",
+        "runs",
+        "seconds",
+    )
+
+    def __init__(self) -> None:
+        self.program: Any = None
+        self.known: foregone.Results | None = None
+        self.reason = "these shapes are new"
+        self.is_queued = False
+        self.runs = self.program_runs = 0
+        self.seconds = 0.0
+        self.best = self.program_best = float("inf")
+
+    def note_host_run(self, seconds: float) -> None:
+        """Notes how long tier 0 took."""
+        self.runs += 1
+        self.seconds += seconds
+        self.best = min(self.best, seconds)
+        if self.runs == 2 and not self.is_queued:
+            self.reason = "compiling does not pay yet"
+
+    def note_program_run(self, seconds: float) -> None:
+        """Notes how long the program took; gives it up if tier 0 is quicker."""
+        self.program_runs += 1
+        if self.program_runs == 1:
+            return
+        self.program_best = min(self.program_best, seconds)
+        if self.program_runs > _MEASURED_RUNS and self.program_best > self.best * _TOLERANCE:
+            self.program = None
+            self.reason = (
+                f"the program takes {self.program_best * 1e6:.0f} us, "
+                f"tier 0 {self.best * 1e6:.0f} us"
+            )
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether it is known how long the program takes."""
+        return self.program_runs > _MEASURED_RUNS or not self.runs
+
+
+class Programs:
+    """The sets of shapes that a stage has met, and its programs."""
+
+    def __init__(self, node_count: int) -> None:
+        self.counts = Counts()
+        self._shapes: OrderedDict[Any, Shape] = OrderedDict()
+        self._lock = threading.Lock()
+        self._expected = _SECONDS + _SECONDS_PER_NODE * node_count
+
+    def shape(self, signature: Any) -> Shape:
+        """What is known of a set of shapes."""
+        with self._lock:
+            found = self._shapes.pop(signature, None)
+            if found is None:
+                found = Shape()
+                if len(self._shapes) >= _MAX_KNOWN:
+                    self._shapes.popitem(last=False)
+            self._shapes[signature] = found
+            return found
+
+    def wants_program(self, shape: Shape) -> bool:
+        """Whether these shapes should be compiled now; true once."""
+        if shape.is_queued or shape.runs < 2:
+            return False
+        share = 1.0 if self.counts.compiles else _FIRST_SHARE
+        if shape.seconds < share * self._expected:
+            return False
+        with self._lock:
+            if shape.is_queued:
+                return False
+            shape.is_queued = True
+            shape.reason = "the program is being compiled"
+            return True
+
+    def add(self, shape: Shape, program: Any, seconds: float) -> None:
+        """Takes a compiled program in; the one used longest ago goes if there are many."""
+        self._expected = seconds
+        for counts in (self.counts, COUNTS):
+            counts.compiles += 1
+            counts.seconds += seconds
+        shape.program, shape.reason, shape.is_queued = program, "", True
+        with self._lock:
+            with_program = [s for s in self._shapes.values() if s.program is not None]
+        for old in with_program[: max(0, len(with_program) - MAX_PROGRAMS)]:
+            if old is not shape:
+                old.program, old.is_queued = None, False
+                old.runs, old.seconds, old.reason = 0, 0.0, "other shapes were used more lately"
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there are as many programs as there may be."""
+        with self._lock:
+            return sum(s.program is not None for s in self._shapes.values()) >= MAX_PROGRAMS
+
+
+class BackgroundCompiler:
+    """Compiles what it is given, one after the other, in a thread that ends when none is left."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def submit(self, job: Callable[[], None]) -> None:
+        """Runs `job` in the background."""
+        with self._lock:
+            self._jobs.put(job)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="millrace-compiler")
+                self._thread.start()
+
+    def wait(self, timeout: float) -> bool:
+        """Waits until all is compiled; false if that takes longer than `timeout` seconds."""
+        thread = self._thread
+        if thread is not None:
+            thread.join(timeout)
+        return self._thread is None
+
+    def _work(self) -> None:
+        with contextlib.suppress(OSError, AttributeError):
+            # Steps come first: this is the priority of this thread alone, on Linux.
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
+        while True:
+            with self._lock:
+                # A program that ends waits for this thread, but not for all that is left.
+                if self._jobs.empty() or not threading.main_thread().is_alive():
+                    self._thread = None
+                    return
+                job = self._jobs.get()
+            try:
+                job()
+            except Exception as error:
+                logging.warning("A program was not compiled, tier 0 goes on: %s", error)
+
+
+#: Of this process.
+COMPILER = BackgroundCompiler()

@@ -1,0 +1,199 @@
+"""Variables as kernels see them: references to read and write, and where these lead.
+
+A kernel gets a `VariableRef`. Behind it is the task's store (`StoredState`), or names for values
+inside a program that is being traced (`TracedState`).
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Protocol
+
+import numpy as np
+
+from millrace.compiler.xla import jax
+from millrace.core import aligned, errors
+from millrace.passes.node import Node
+from millrace.runtime.resources import BEING_UPDATED, ResourceStore, VariableSlot
+
+
+class VariableState(Protocol):
+    """Where a kernel's variable inputs read and write."""
+
+    def read(self, variable: Node) -> Any:
+        """The current value."""
+
+    def write(self, variable: Node, value: Any) -> None:
+        """Replaces the value."""
+
+    def write_rows(self, variable: Node, rows: Any, values: Any) -> None:
+        """Replaces rows of the value."""
+
+
+class VariableRef:
+    """What a kernel gets for a variable input (a reference or a resource)."""
+
+    __slots__ = ("_state", "node")
+
+    def __init__(self, state: VariableState, node: Node) -> None:
+        self._state = state
+        self.node = node
+
+    @property
+    def declared_shape(self) -> Any:
+        """The static shape that the variable was made with."""
+        return self.node.attrs["shape"]
+
+    @property
+    def dtype(self) -> Any:
+        """The variable's type."""
+        return self.node.attrs["dtype"]
+
+    @property
+    def name(self) -> str:
+        """The variable's name."""
+        return self.node.name
+
+    def read(self) -> Any:
+        """The current value.
+
+        Raises:
+          FailedPreconditionError: The variable is not initialised.
+        """
+        return self._state.read(self.node)
+
+    def write(self, value: Any) -> None:
+        """Replaces the value."""
+        self._state.write(self.node, value)
+
+    def write_rows(self, rows: Any, values: Any) -> None:
+        """Replaces rows of the value, which must be distinct; on the host in place if it can."""
+        self._state.write_rows(self.node, rows, values)
+
+    def is_initialized(self) -> bool:
+        """Whether there is a value; for host kernels only."""
+        assert isinstance(self._state, StoredState)
+        return self._state.slot(self.node).value is not None
+
+    def clear(self) -> None:
+        """Takes the value away; for host kernels only."""
+        assert isinstance(self._state, StoredState)
+        self._state.slot(self.node).value = None
+
+
+def variable_key(node: Node) -> tuple[str, str]:
+    """(container, name) under which a variable is stored."""
+    shared = node.attrs.get("shared_name") or node.attrs.get("var_name") or b""
+    return node.attrs.get("container", b"").decode(), (shared.decode() or node.name)
+
+
+def uninitialized(node: Node) -> errors.FailedPreconditionError:
+    """The error for reading a variable that has no value."""
+    return errors.FailedPreconditionError(
+        None,
+        node.source,
+        f"Attempting to use uninitialized value {variable_key(node)[1]}. Run its initializer "
+        "(tf.global_variables_initializer() for all of them) or restore a checkpoint first.",
+    )
+
+
+class StoredState:
+    """Variables read and written directly in a store; used outside of compiled stages."""
+
+    def __init__(self, resources: ResourceStore) -> None:
+        self._resources = resources
+
+    def slot(self, node: Node) -> VariableSlot:
+        """The variable's storage."""
+        return self._resources.variable(*variable_key(node))
+
+    def read(self, variable: Node) -> Any:
+        """The current value; FailedPreconditionError when there is none."""
+        value = self.read_slot(self.slot(variable))
+        if value is None:
+            raise uninitialized(variable)
+        return value
+
+    @staticmethod
+    def read_slot(slot: VariableSlot) -> Any:
+        """The value in a slot, or None."""
+        while True:
+            value = slot.value
+            if value is None:
+                return None
+            try:
+                # A view of the buffer: XLA copies on write while somebody holds one.
+                return np.asarray(value)
+            except RuntimeError:
+                # Another step has taken the buffer to update it in place; it holds the lock
+                # until the new value is there.
+                with slot.lock:
+                    if slot.value is value:
+                        raise
+
+    def write(self, variable: Node, value: Any) -> None:
+        """Replaces the value."""
+        if not isinstance(value, jax.Array):
+            value = owned(value)
+        self.slot(variable).value = value
+
+    def write_rows(self, variable: Node, rows: Any, values: Any) -> None:
+        """Replaces rows, in place if nobody else looks at the variable; its lock is held."""
+        slot = self.slot(variable)
+        table = slot.value
+        if table is None:
+            raise uninitialized(variable)
+        # Whoever looks meanwhile waits for the lock.
+        slot.value = BEING_UPDATED
+        try:
+            table = writable(table)
+            table[rows] = values
+        finally:
+            # Another object, so that nobody takes it for the value from before.
+            slot.value = table.view() if type(table) is np.ndarray else table
+
+
+def owned(value: Any) -> Any:
+    """An array of the store's own: a kernel's result may be somebody's input, or a view of one."""
+    value = np.asarray(value)
+    if value.dtype.hasobject or value.nbytes < aligned.LITTLE:
+        return np.array(value)
+    copy = aligned.empty(value.shape, value.dtype)
+    copy[...] = value
+    return copy
+
+
+def writable(table: Any) -> Any:
+    """The array itself if only the caller has it, else a copy; to be changed in place.
+
+    As NumPy's own `resize` does it: references are counted, of the array and of the memory that
+    it is a view of. XLA's arrays are not ours to change, so those are copied.
+    """
+    if type(table) is not np.ndarray or not table.flags.writeable:
+        return owned(table)
+    # One reference is the caller's variable, one the argument here, one the count's own.
+    if sys.getrefcount(table) > 3 or (
+        # One is the array's, one the count's own.
+        table.base is not None and sys.getrefcount(table.base) > 2
+    ):
+        return owned(table)
+    return table
+
+
+class TracedState:
+    """Variables while kernels are traced: names for values inside the program."""
+
+    def __init__(self, values: dict[Node, Any]) -> None:
+        self.values = values
+
+    def read(self, variable: Node) -> Any:
+        """The value inside the program."""
+        return self.values[variable]
+
+    def write(self, variable: Node, value: Any) -> None:
+        """Gives the variable another value from here on."""
+        self.values[variable] = value
+
+    def write_rows(self, variable: Node, rows: Any, values: Any) -> None:
+        """Gives the variable a value with other rows from here on."""
+        self.write(variable, self.read(variable).at[rows].set(values))

@@ -1,0 +1,176 @@
+"""Which tier runs a stage: at once on NumPy, by XLA once a program is there and quicker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import millrace as tf
+from millrace.runtime import tiers
+from millrace.runtime.variable_state import writable
+
+
+@pytest.fixture(autouse=True)
+def in_background(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("MILLRACE_COMPILE", "background")
+    yield
+    assert tiers.COMPILER.wait(60)
+
+
+def ended() -> None:
+    """Waits until the compiler has nothing more to do."""
+    assert tiers.COMPILER.wait(60)
+
+
+def test_the_first_step_does_not_wait_for_a_compiler() -> None:
+    x = tf.placeholder(tf.float32, [None, 3])
+    total = tf.reduce_sum(tf.nn.softmax(x) * x)
+    waits, compiles = tiers.COUNTS.waits, tiers.COUNTS.compiles
+    with tf.Session() as sess:
+        sess.run(total, {x: np.ones([2, 3])})
+        assert sess._backend.xla_calls == 0
+    assert tiers.COUNTS.waits == waits
+    assert tiers.COUNTS.compiles == compiles
+
+
+def test_shapes_that_come_back_get_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiers, "_FIRST_SHARE", 0.0)
+    monkeypatch.setattr(tiers, "_TOLERANCE", float("inf"))
+    x = tf.placeholder(tf.float32, [None, 3])
+    total = tf.reduce_sum(tf.nn.softmax(x) * x)
+    value = np.arange(6.0).reshape(2, 3)
+    with tf.Session() as sess:
+        first = sess.run(total, {x: value})
+        sess.run(total, {x: value})
+        ended()
+        calls = sess._backend.xla_calls
+        assert sess.run(total, {x: value}) == pytest.approx(first, rel=1e-6)
+        assert sess._backend.xla_calls == calls + 1
+
+
+def test_compiles_do_not_grow_with_the_number_of_shapes() -> None:
+    x = tf.placeholder(tf.float32, [None, 3])
+    w = tf.Variable(tf.ones([3, 2]))
+    loss = tf.reduce_mean(tf.square(tf.matmul(x, w)))
+    train = tf.train.GradientDescentOptimizer(0.01).minimize(loss)
+    before, waits = tiers.COUNTS.compiles, tiers.COUNTS.waits
+    with tf.Session() as sess:
+        sess.run(tf.global_variables_initializer())
+        for length in range(1, 60):
+            sess.run(train, {x: np.ones([length, 3])})
+        ended()
+        assert tiers.COUNTS.compiles - before <= 1
+        assert tiers.COUNTS.waits == waits
+
+
+def test_variables_go_from_one_tier_to_the_other_and_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiers, "_FIRST_SHARE", 0.0)
+    monkeypatch.setattr(tiers, "_TOLERANCE", float("inf"))
+    x = tf.placeholder(tf.float32, [None])
+    v = tf.Variable(0.0)
+    add = tf.assign_add(v, tf.reduce_sum(x))
+    with tf.Session() as sess:
+        sess.run(v.initializer)
+        for turn in range(1, 4):
+            sess.run(add.op, {x: [1.0]})
+            sess.run(add.op, {x: [1.0, 1.0]})
+            ended()
+            assert sess.run(v) == 3.0 * turn
+        assert sess._backend.xla_calls > 0
+
+
+def test_a_program_that_is_slower_than_numpy_is_not_used() -> None:
+    shape = tiers.Shape()
+    shape.program = object()
+    shape.note_host_run(0.001)
+    for seconds in (9.0, 0.002, 0.003, 0.002):
+        assert shape.program is not None
+        shape.note_program_run(seconds)
+    assert shape.program is None
+    assert "2000 us" in shape.reason
+
+
+def test_compiling_waits_until_numpy_has_cost_as_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiers, "_SECONDS", 1.0)
+    monkeypatch.setattr(tiers, "_SECONDS_PER_NODE", 0.0)
+    programs = tiers.Programs(5)
+    shape = programs.shape("a")
+    shape.note_host_run(0.06)
+    assert not programs.wants_program(shape), "it has not come back"
+    shape.note_host_run(0.05)
+    assert programs.wants_program(shape)
+    assert not programs.wants_program(shape), "once is enough"
+    programs.add(shape, object(), 2.0)
+    other = programs.shape("b")
+    other.note_host_run(1.0)
+    other.note_host_run(0.9)
+    assert not programs.wants_program(other)
+    other.note_host_run(0.2)
+    assert programs.wants_program(other)
+
+
+def test_the_programs_used_last_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiers, "MAX_PROGRAMS", 2)
+    programs = tiers.Programs(1)
+    shapes = [programs.shape(i) for i in range(3)]
+    for shape in shapes[:2]:
+        programs.add(shape, object(), 0.1)
+    programs.shape(0)  # used again
+    programs.add(shapes[2], object(), 0.1)
+    assert [shape.program is not None for shape in shapes] == [True, False, True]
+
+
+def test_never_means_never(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MILLRACE_COMPILE", "never")
+    x = tf.placeholder(tf.float32, [2])
+    with tf.Session() as sess:
+        for _ in range(50):
+            sess.run(x * 2.0, {x: [1.0, 2.0]})
+        assert sess._backend.xla_calls == 0
+
+
+def test_an_unknown_mode_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MILLRACE_COMPILE", "sometimes")
+    with pytest.raises(ValueError, match="sometimes.*background, now, never"):
+        tiers.mode()
+
+
+def test_a_trace_says_which_tier_ran_and_why() -> None:
+    x = tf.placeholder(tf.float32, [2])
+    metadata = tf.RunMetadata()
+    options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
+    with tf.Session() as sess:
+        sess.run(x * 2.0, {x: [1.0, 2.0]}, options=options, run_metadata=metadata)
+    labels = [n.timeline_label for d in metadata.step_stats.dev_stats for n in d.node_stats]
+    assert any("= NumPy(" in label and "these shapes are new" in label for label in labels)
+
+
+def test_random_numbers_are_the_same_on_both_tiers(monkeypatch: pytest.MonkeyPatch) -> None:
+    tf.set_random_seed(5)
+    drawn = [
+        tf.random_normal([4], seed=1),
+        tf.random_uniform([4], seed=2),
+        tf.truncated_normal([4], seed=3),
+        tf.random_uniform([4], 0, 9, tf.int32, seed=4),
+        tf.while_loop(
+            lambda i, _: i < 3, lambda i, a: (i + 1, a + tf.random_uniform([], seed=6)), (0, 0.0)
+        )[1],
+    ]
+    found = []
+    for mode in ("now", "never"):
+        monkeypatch.setenv("MILLRACE_COMPILE", mode)
+        with tf.Session() as sess:
+            found.append(sess.run(drawn))
+    for by_xla, by_numpy in zip(*found, strict=True):
+        np.testing.assert_allclose(by_numpy, by_xla, rtol=1e-6)
+
+
+def test_an_array_is_written_in_place_unless_somebody_looks() -> None:
+    table = np.zeros((4, 2), np.float32)
+    address = table.ctypes.data
+    assert writable(table).ctypes.data == address
+    view = table[1:]
+    assert writable(table).ctypes.data != address
+    assert view.shape == (3, 2)
