@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from millrace.compiler import budget
 from millrace.compiler.xla import ArrayImpl, jax
 from millrace.core import errors
 from millrace.core.aligned import LITTLE, aligned
@@ -25,6 +26,7 @@ from millrace.runtime import bookkeeping, compile_ahead, foregone, host_run, mem
 from millrace.runtime.cancellation import STOP_WORDS
 from millrace.runtime.kernel_call import StoredState, uninitialized, variable_key
 from millrace.runtime.resources import ResourceStore, VariableSlot
+from millrace.runtime.split_stage import SeenShapes, SplitStage, split
 from millrace.runtime.stage_form import MAX_EMBEDDED_BYTES, StageForm
 from millrace.runtime.stage_program import (
     Outcome,
@@ -42,6 +44,8 @@ __all__ = ["MAX_EMBEDDED_BYTES", "CompiledStage", "VariableUse", "random_key"]
 _LONG_SECONDS = 0.001
 #: After so many runs with the same shapes they are taken to be the same, and only JAX looks.
 _STEADY_RUNS = 8
+#: After so many, a stage whose shapes have changed before is worth a program as a whole.
+_LONG_STEADY_RUNS = 50
 
 _NONE_GIVEN: Mapping[Edge, Any] = {}
 
@@ -66,6 +70,7 @@ class CompiledStage:
         outputs: list[Edge],
         name: str = "stage",
         owned: frozenset[Edge] = frozenset(),
+        mode: Mode | None = None,
     ) -> None:
         self.nodes = nodes
         self.outputs = outputs
@@ -80,7 +85,11 @@ class CompiledStage:
         self.is_short = not form.has_loops  # Nobody knows when a loop ends.
         #: The sets of shapes that it has met, with their programs.
         self.programs = Programs(len(nodes))
-        self._mode = tiers.mode()
+        self._mode = tiers.mode() if mode is None else mode
+        #: What was seen of the shapes inside; None once that is of no use any more.
+        self._seen: SeenShapes | None = SeenShapes()
+        #: Its parts, if some of its shapes change and others do not.
+        self._split: SplitStage | None = None
         #: How many more runs are made on NumPy before the stage is worth a program.
         self._runs_on_host = bookkeeping.RUNS if form.is_little else 0
         self._is_interpreted = False
@@ -90,9 +99,9 @@ class CompiledStage:
         #: Whether it reads variables and writes none.
         self._only_reads = bool(form.kept) and not form.written
         self._is_long = False
-        #: The shapes of the last run, and how many runs had the same.
-        self._latest: Shape | None = None
-        self._latest_signature: Any = None
+        #: The shapes of the last run with their signature (one object, for several threads may run
+        #: it), and how many runs had the same.
+        self._latest: tuple[Shape, Any] | None = None
         self._same_runs = 0
 
     @property
@@ -126,17 +135,22 @@ class CompiledStage:
         if form.copies is not None:
             return self._copied_values(step.resources)
         if self._is_interpreted or self._mode is Mode.NEVER:
-            reason = "MILLRACE_COMPILE=never" if self._mode is Mode.NEVER else "no program fits"
+            reason = "never compiled" if self._mode is Mode.NEVER else "no program fits"
             return self._run_on_host(inputs, step, None, reason)
-        shape = self._latest
-        if shape is None or shape.program is None or form.static or self._same_runs < _STEADY_RUNS:
+        latest = self._latest
+        if (
+            latest is None
+            or latest[0].program is None
+            or form.static
+            or self._same_runs < _STEADY_RUNS
+        ):
             signature = self._signature(inputs)
-            if shape is not None and signature == self._latest_signature:
+            if latest is not None and signature == latest[1]:
                 self._same_runs += 1
             else:
                 self._same_runs = 0
-                shape = self.programs.shape(signature)
-                self._latest, self._latest_signature = shape, signature
+                latest = self._latest = self.programs.shape(signature), signature
+        shape = latest[0]
         if shape.known is not None:
             return self._hand_out(shape.known, inputs, step)
         if shape.program is None and self._mode is Mode.NOW and not self._stays_on_host(inputs):
@@ -154,23 +168,41 @@ class CompiledStage:
     ) -> list[Any]:
         """Runs on tier 0, and sees whether compiling pays by now."""
         start = time.perf_counter()
-        locked = self._variable_slots(step.resources).locked
-        for lock in locked:
-            lock.acquire()
-        try:
-            outputs = host_run.run(self._form, inputs, step)
-        finally:
-            for lock in reversed(locked):
-                lock.release()
+        if self._split is not None:
+            outputs = self._split.run(inputs, step)
+            reason = "parts of it have programs of their own"
+        else:
+            is_new = shape is not None and shape.runs == 0
+            outputs = self._run_nodes(inputs, step, self._seen if is_new else None)
         self.programs.counts.host_runs += 1
         COUNTS.host_runs += 1
         if step.events is not None:
             step.tiers[self] = f"NumPy: {reason}"
         if shape is not None and self._mode is Mode.BACKGROUND:
             shape.note_host_run(time.perf_counter() - start)
-            if self.programs.wants_program(shape):
+            is_steady = self._split is None or self._same_runs >= _LONG_STEADY_RUNS
+            if is_steady and self.programs.wants_program(shape):
                 self._compile_in_background(shape, inputs, step)
+            if self._seen is not None and self._seen.is_enough:
+                self._split = split(self._form, self._seen.varying, self._part)
+                self._seen = None
         return outputs
+
+    def _run_nodes(self, inputs: list[Any], step: Any, seen: SeenShapes | None) -> list[Any]:
+        locked = self._variable_slots(step.resources).locked
+        for lock in locked:
+            lock.acquire()
+        try:
+            return host_run.run(self._form, inputs, step, seen)
+        finally:
+            for lock in reversed(locked):
+                lock.release()
+
+    def _part(
+        self, nodes: list[Node], outputs: list[Edge], name: str, on_host: bool
+    ) -> CompiledStage:
+        mode = Mode.NEVER if on_host else self._mode
+        return CompiledStage(nodes, outputs, name, self._form.owned, mode)
 
     def _run_program(self, shape: Shape, inputs: list[Any], step: Any) -> list[Any]:
         """Runs the program of these shapes."""
@@ -300,7 +332,7 @@ class CompiledStage:
         start = time.perf_counter()
         program = jitted(self._form, inputs, resources)
         try:
-            program.lower(*forms).compile()
+            budget.compile(program.lower(*forms), self.name, self.nodes)
         except foregone.NothingToCompute as found_out:
             shape.known = found_out.results
             return

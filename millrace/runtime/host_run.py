@@ -10,17 +10,19 @@ from millrace.compiler.xla import jax
 from millrace.passes.node import Node
 from millrace.runtime import guarded_writes
 from millrace.runtime.kernel_call import Services, StoredState, run_nodes
+from millrace.runtime.split_stage import SeenShapes
 from millrace.runtime.stage_form import StageForm
 from millrace.runtime.stage_program import random_key
 
 
-def run(form: StageForm, inputs: list[Any], step: Any) -> list[Any]:
+def run(form: StageForm, inputs: list[Any], step: Any, seen: SeenShapes | None = None) -> list[Any]:
     """Runs a stage; the locks of its variables are held.
 
     Args:
       form: The stage.
       inputs: The values of its inputs.
       step: The step's context.
+      seen: Notes the shapes of all values; None if nobody wants to know.
 
     Returns:
       The values of its outputs.
@@ -40,4 +42,6 @@ def run(form: StageForm, inputs: list[Any], step: Any) -> list[Any]:
         guarded_writes.run(form.nodes, form.writes, state, env, services, form.snapshots)
     else:
         run_nodes(form.nodes, env, Services(stored, rng=keys.get), form.snapshots)
+    if seen is not None:
+        seen.note(env)
     return [env[edge] for edge in form.outputs]

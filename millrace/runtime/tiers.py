@@ -6,7 +6,9 @@ seems to pay, and taken when it is ready and measured to be quicker.
 
 When does it pay? Nobody knows how often a shape will come back; but who waits until tier 0 has
 cost as much as compiling will, pays at most twice what the best choice would have cost. The first
-program of a stage is made ten times as early, for most stages always meet the same shapes.
+program of a stage is made ten times as early, for most stages always meet the same shapes; each
+further one must have cost as much more as there are programs already. A stage of which parts have
+programs of their own (`split_stage`) gets one only when its shapes have long stayed the same.
 
 `MILLRACE_COMPILE=now` compiles in front of the step that wants a program, for measurements and
 tests that count programs; `never` stays on tier 0.
@@ -32,6 +34,8 @@ MAX_PROGRAMS = 24
 _MAX_KNOWN = 512
 #: What compiling is expected to take before a stage was compiled: in all, and for each node.
 _SECONDS, _SECONDS_PER_NODE = 0.05, 0.005
+#: A stage that has met no more sets of shapes may always meet the same.
+_FEW_SHAPES = 2
 #: What share of that tier 0 must have cost before the first program of a stage is made.
 _FIRST_SHARE = 0.1
 #: After so many runs of a program it is known how long it takes; the first is not counted.
@@ -166,7 +170,9 @@ class Programs:
         """Whether these shapes should be compiled now; true once."""
         if shape.is_queued or shape.runs < 2:
             return False
-        share = 1.0 if self.counts.compiles else _FIRST_SHARE
+        share = self.counts.compiles + 1.0
+        if len(self._shapes) <= _FEW_SHAPES and not self.counts.compiles:
+            share = _FIRST_SHARE
         if shape.seconds < share * self._expected:
             return False
         with self._lock:

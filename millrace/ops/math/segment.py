@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from millrace.compiler.row_sums import sums_by_row
 from millrace.compiler.xla import jnp
 from millrace.core.dtypes import DType
 from millrace.core.tensor_shape import TensorShape, unknown_shape
@@ -278,7 +279,7 @@ def _row_count(c: ShapeContext) -> int | None:
     return int(value)
 
 
-def _scatter_places(data: Any, ids: Any, count: Any, check: Any) -> tuple[Any, int]:
+def _scatter_places(data: Any, ids: Any, count: Any, check: Any, xp: Any = jnp) -> tuple[Any, int]:
     """Row numbers for a scatter that drops negative ones, and how many rows there are."""
     if data.shape[: ids.ndim] != ids.shape:
         raise ValueError(
@@ -297,7 +298,7 @@ def _scatter_places(data: Any, ids: Any, count: Any, check: Any) -> tuple[Any, i
         )
 
     check(ids < rows, complaint, ids)
-    return jnp.where(ids < 0, rows, ids), rows
+    return xp.where(ids < 0, rows, ids), rows
 
 
 def _full(rows: int, data: Any, ids: Any, value: Any) -> Any:
@@ -313,8 +314,13 @@ _UNSORTED = "Tindices: {int32, int64}; Tnumsegments: {int32, int64} = int32"
     shape=_given_rows_shape,
     static=("num_segments",),
 )
-def UnsortedSegmentSum(data: Any, segment_ids: Any, num_segments: Any, *, check: Any) -> Any:
-    places, rows = _scatter_places(data, segment_ids, num_segments, check)
+def UnsortedSegmentSum(
+    data: Any, segment_ids: Any, num_segments: Any, *, check: Any, xp: Any
+) -> Any:
+    places, rows = _scatter_places(data, segment_ids, num_segments, check, xp)
+    if xp is np:
+        flat = data.reshape((places.size, *data.shape[places.ndim :]))
+        return sums_by_row(rows, places.reshape(-1), flat)
     return _full(rows, data, segment_ids, 0).at[places].add(data, mode="drop")
 
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from millrace.compiler.xla import jnp
 from millrace.core import dtypes
 from millrace.core.tensor_shape import TensorShape, unknown_shape
 from millrace.graph.convert import convert_to_tensor
@@ -66,22 +65,22 @@ def _dense_shape(c: ShapeContext) -> list[TensorShape]:
     f"where T: {_FLOATS}",
     shape=_dense_shape,
 )
-def SoftmaxCrossEntropyWithLogits(features: Any, labels: Any) -> Any:
+def SoftmaxCrossEntropyWithLogits(features: Any, labels: Any, *, xp: Any) -> Any:
     """The loss of each row, and its derivative by the logits."""
     if not can_broadcast(features.shape, labels.shape):
         raise ValueError(
             "logits and labels must be broadcastable: "
             f"logits_size={shape_text(features.shape)} labels_size={shape_text(labels.shape)}"
         )
-    features, labels = jnp.broadcast_arrays(features, labels)
+    features, labels = xp.broadcast_arrays(features, labels)
     if features.ndim != 2:
         raise ValueError(
             "logits and labels must be either 2-dimensional, or broadcasted to be 2-dimensional"
         )
-    shifted = softmax.shifted_logits(features)
-    powers = jnp.exp(shifted)
-    total = jnp.sum(powers, axis=-1, keepdims=True)
-    loss = jnp.sum(labels * (jnp.log(total) - shifted), axis=-1)
+    shifted = softmax.shifted_logits(features, xp)
+    powers = xp.exp(shifted)
+    total = xp.sum(powers, axis=-1, keepdims=True)
+    loss = xp.sum(labels * (xp.log(total) - shifted), axis=-1)
     return loss, powers / total - labels
 
 
@@ -123,7 +122,7 @@ def _sparse_shape(c: ShapeContext) -> list[TensorShape]:
     f"where T: {_FLOATS}; Tlabels: index = int64",
     shape=_sparse_shape,
 )
-def SparseSoftmaxCrossEntropyWithLogits(features: Any, labels: Any, *, check: Any) -> Any:
+def SparseSoftmaxCrossEntropyWithLogits(features: Any, labels: Any, *, check: Any, xp: Any) -> Any:
     """As the dense form, with the number of the right class of each row for labels."""
     if features.ndim != 2 or labels.ndim != 1 or features.shape[0] != labels.shape[0]:
         raise ValueError(
@@ -131,18 +130,19 @@ def SparseSoftmaxCrossEntropyWithLogits(features: Any, labels: Any, *, check: An
             f"{shape_text(features.shape)} and labels shape {shape_text(labels.shape)}"
         )
     classes = features.shape[1]
-    features, labels = jnp.asarray(features), jnp.asarray(labels)
+    features, labels = xp.asarray(features), xp.asarray(labels)
     check(
-        jnp.all((labels >= 0) & (labels < classes)),
+        xp.all((labels >= 0) & (labels < classes)),
         lambda found: _label_out_of_range(found, classes),
         labels,
     )
-    shifted = softmax.shifted_logits(features)
-    powers = jnp.exp(shifted)
-    total = jnp.sum(powers, axis=-1, keepdims=True)
-    chosen = jnp.take_along_axis(shifted, labels[:, None], axis=1, mode="clip")
-    is_label = jnp.arange(classes, dtype=labels.dtype) == labels[:, None]
-    loss = (jnp.log(total) - chosen)[:, 0]
+    shifted = softmax.shifted_logits(features, xp)
+    powers = xp.exp(shifted)
+    total = xp.sum(powers, axis=-1, keepdims=True)
+    places = xp.clip(labels, 0, max(classes - 1, 0))[:, None]
+    chosen = xp.take_along_axis(shifted, places, axis=1)
+    is_label = xp.arange(classes, dtype=labels.dtype) == labels[:, None]
+    loss = (xp.log(total) - chosen)[:, 0]
     return loss, powers / total - is_label.astype(features.dtype)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from millrace.compiler.xla import jnp, lax
 from millrace.core import errors
 from millrace.core.tensor_shape import TensorShape
@@ -22,10 +24,12 @@ __all__ = ["log_softmax", "softmax"]
 _FLOATS = "{float16, bfloat16, float32, float64}"
 
 
-def shifted_logits(logits: Any) -> Any:
+def shifted_logits(logits: Any, xp: Any) -> Any:
     """Logits minus the largest of their row, so that exp() does not overflow."""
     if logits.shape[-1] == 0:
         return logits
+    if xp is np:
+        return logits - np.max(logits, axis=-1, keepdims=True)
     return logits - lax.stop_gradient(jnp.max(logits, axis=-1, keepdims=True))
 
 
@@ -37,9 +41,9 @@ def _at_least_a_vector(c: ShapeContext) -> TensorShape:
 
 
 @op(f"Softmax(logits: T) -> softmax: T where T: {_FLOATS}", shape=_at_least_a_vector)
-def Softmax(logits: Any) -> Any:
-    powers = jnp.exp(shifted_logits(logits))
-    return powers / jnp.sum(powers, axis=-1, keepdims=True)
+def Softmax(logits: Any, *, xp: Any) -> Any:
+    powers = xp.exp(shifted_logits(logits, xp))
+    return powers / xp.sum(powers, axis=-1, keepdims=True)
 
 
 @Softmax.gradient
@@ -50,9 +54,9 @@ def _(op: Operation, grad: Any) -> Any:
 
 
 @op(f"LogSoftmax(logits: T) -> logsoftmax: T where T: {_FLOATS}", shape=_at_least_a_vector)
-def LogSoftmax(logits: Any) -> Any:
-    shifted = shifted_logits(logits)
-    return shifted - jnp.log(jnp.sum(jnp.exp(shifted), axis=-1, keepdims=True))
+def LogSoftmax(logits: Any, *, xp: Any) -> Any:
+    shifted = shifted_logits(logits, xp)
+    return shifted - xp.log(xp.sum(xp.exp(shifted), axis=-1, keepdims=True))
 
 
 @LogSoftmax.gradient

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from millrace.compiler.row_sums import sums_by_row
 from millrace.compiler.xla import jnp
 from millrace.core.tensor_shape import TensorShape, unknown_shape
 from millrace.graph.define import Op, op
@@ -123,9 +124,9 @@ def _open_reduction(data: Any, indices: Any, ids: Any, norm: str) -> Any:
 
 
 def _counted_reduction(
-    data: Any, indices: Any, ids: Any, num_segments: Any, norm: str, check: Any
+    data: Any, indices: Any, ids: Any, num_segments: Any, norm: str, check: Any, xp: Any
 ) -> Any:
-    """The XLA kernel: a given number of rows."""
+    """The kernel for a given number of rows."""
     rows, size = int(num_segments), data.shape[0]
     if rows < 0:
         raise ValueError(f"num_segments must not be negative, but is {rows}")
@@ -134,12 +135,19 @@ def _counted_reduction(
     check(ids < rows, "segment ids must be < num_segments")
     check((indices >= 0) & (indices < size), _out_of_range("indices", size), indices)
     kind = _wide_type(data)
-    members = jnp.asarray(data)[indices].astype(kind)
-    total = jnp.zeros((rows, *data.shape[1:]), kind).at[ids].add(members, mode="drop")
+    members = xp.asarray(data)[indices].astype(kind)
+    total = _sums(rows, ids, members, xp)
     if norm:
-        counts = jnp.zeros((rows,), kind).at[ids].add(jnp.ones((), kind), mode="drop")
-        total = total / _beside(_divisor(counts, norm, jnp), total)
+        counts = _sums(rows, ids, xp.ones(ids.shape, kind), xp)
+        total = total / _beside(_divisor(counts, norm, xp), total)
     return total
+
+
+def _sums(rows: int, places: Any, values: Any, xp: Any) -> Any:
+    """The sums of values by row."""
+    if xp is np:
+        return sums_by_row(rows, places, values)
+    return jnp.zeros((rows, *values.shape[1:]), values.dtype).at[places].add(values, mode="drop")
 
 
 def _out_of_range(name: str, limit: int) -> Any:
@@ -150,23 +158,23 @@ def _out_of_range(name: str, limit: int) -> Any:
     return complaint
 
 
-def _row_gradients(grad: Any, ids: Any, norm: str, check: Any) -> Any:
+def _row_gradients(grad: Any, ids: Any, norm: str, check: Any, xp: Any) -> Any:
     """For each chosen row its part of the gradient of its segment."""
     segments = grad.shape[0]
     check((ids >= 0) & (ids < segments), _out_of_range("segment_ids", segments), ids)
     if norm:
-        counts = jnp.zeros((segments,), grad.dtype).at[ids].add(jnp.ones((), grad.dtype))
-        grad = grad / _beside(_divisor(counts, norm, jnp), grad)
-    return jnp.asarray(grad)[ids]
+        counts = _sums(segments, ids, xp.ones(ids.shape, grad.dtype), xp)
+        grad = grad / _beside(_divisor(counts, norm, xp), grad)
+    return xp.asarray(grad)[ids]
 
 
 def _scattered_gradient(
-    grad: Any, indices: Any, ids: Any, output_dim0: Any, norm: str, check: Any
+    grad: Any, indices: Any, ids: Any, output_dim0: Any, norm: str, check: Any, xp: Any
 ) -> Any:
     rows = int(output_dim0)
     check((indices >= 0) & (indices < rows), _out_of_range("indices", rows), indices)
-    parts = _row_gradients(grad, ids, norm, check)
-    return jnp.zeros((rows, *grad.shape[1:]), grad.dtype).at[indices].add(parts, mode="drop")
+    parts = _row_gradients(grad, ids, norm, check, xp)
+    return _sums(rows, indices, parts, xp)
 
 
 def _unique_gradient(grad: Any, indices: Any, ids: Any, norm: str) -> tuple[Any, Any]:
@@ -211,9 +219,9 @@ class _Family:
             gradient=self.gradient,
         )
         def counted_kernel(
-            data: Any, indices: Any, segment_ids: Any, num_segments: Any, *, check: Any
+            data: Any, indices: Any, segment_ids: Any, num_segments: Any, *, check: Any, xp: Any
         ) -> Any:
-            return _counted_reduction(data, indices, segment_ids, num_segments, norm, check)
+            return _counted_reduction(data, indices, segment_ids, num_segments, norm, check, xp)
 
         @op(
             f"{base}Grad(grad: T, indices: Tidx, segment_ids: Tsegmentids, output_dim0: int32) "
@@ -223,9 +231,9 @@ class _Family:
             gradient=self.gradient_of_gradient,
         )
         def gradient_kernel(
-            grad: Any, indices: Any, segment_ids: Any, output_dim0: Any, *, check: Any
+            grad: Any, indices: Any, segment_ids: Any, output_dim0: Any, *, check: Any, xp: Any
         ) -> Any:
-            return _scattered_gradient(grad, indices, segment_ids, output_dim0, norm, check)
+            return _scattered_gradient(grad, indices, segment_ids, output_dim0, norm, check, xp)
 
         @op(
             f"{base}GradV2(grad: T, indices: Tidx, segment_ids: Tsegmentids, "

@@ -104,9 +104,9 @@ def test_compiling_waits_until_numpy_has_cost_as_much(monkeypatch: pytest.Monkey
     assert not programs.wants_program(shape), "once is enough"
     programs.add(shape, object(), 2.0)
     other = programs.shape("b")
-    other.note_host_run(1.0)
-    other.note_host_run(0.9)
-    assert not programs.wants_program(other)
+    other.note_host_run(2.0)
+    other.note_host_run(1.9)
+    assert not programs.wants_program(other), "the second must have cost twice as much"
     other.note_host_run(0.2)
     assert programs.wants_program(other)
 
@@ -174,3 +174,35 @@ def test_an_array_is_written_in_place_unless_somebody_looks() -> None:
     view = table[1:]
     assert writable(table).ctypes.data != address
     assert view.shape == (3, 2)
+
+
+def test_what_keeps_its_shape_is_compiled_though_other_parts_change() -> None:
+    ids = tf.placeholder(tf.int64, [None])
+    segments = tf.placeholder(tf.int64, [None])
+    table = tf.Variable(np.linspace(-1, 1, 80, dtype=np.float32).reshape(20, 4))
+    rows = tf.unsorted_segment_sum(tf.gather(table, ids), segments, 3)
+    w = tf.Variable(np.linspace(-1, 1, 8, dtype=np.float32).reshape(4, 2))
+    hidden = tf.nn.relu(tf.matmul(tf.tanh(rows), w) + 0.1)
+    loss = tf.reduce_mean(tf.square(hidden - 1.0))
+    train = tf.train.AdagradOptimizer(0.1).minimize(loss)
+    random = np.random.RandomState(3)
+    batches = [
+        {ids: random.randint(0, 20, n), segments: np.sort(random.randint(0, 3, n))}
+        for n in range(1, 40)
+    ]
+
+    def losses(mode: str, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+        monkeypatch.setenv("MILLRACE_COMPILE", mode)
+        with tf.Session() as sess:
+            sess.run(tf.global_variables_initializer())
+            return [sess.run([train, loss], batch)[1] for batch in batches]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tiers, "_FIRST_SHARE", 0.0)
+        patch.setattr(tiers, "_TOLERANCE", float("inf"))
+        compiles, runs = tiers.COUNTS.compiles, tiers.COUNTS.program_runs
+        found = losses("background", patch)
+        ended()
+        assert tiers.COUNTS.compiles - compiles <= 4
+        assert tiers.COUNTS.program_runs > runs
+        np.testing.assert_allclose(found, losses("never", patch), rtol=1e-5)
