@@ -11,6 +11,7 @@ import millrace as tf
 from millrace.compiler import budget
 from millrace.compiler.budget import Budget
 from millrace.compiler.xla import jax
+from millrace.runtime import tiers
 
 ENOUGH = Budget(60.0, 1 << 40)
 
@@ -92,3 +93,47 @@ def test_many_kinds_of_operations_are_told_shortly():
     told = budget.described(nodes(**kinds))
     assert told.startswith("10 Kind0 (net/Kind0_0), 9 Kind1")
     assert told.endswith(" and 9 others")
+
+
+@pytest.fixture
+def spent(monkeypatch):
+    """Every compile is over its budget; gives what was to be compiled."""
+    asked = []
+
+    def refuse(lowered, name, nodes=(), allowed=None):
+        asked.append([node.type for node in nodes])
+        raise tf.errors.ResourceExhaustedError(None, None, f"{name}: {budget.described(nodes)}")
+
+    monkeypatch.setattr(budget, "compile", refuse)
+    return asked
+
+
+def product():
+    x = tf.placeholder(tf.float32, [None, 4])
+    return x, tf.reduce_sum(tf.matmul(tf.tanh(x), x, transpose_b=True))
+
+
+def test_a_step_that_waits_for_a_compile_over_its_budget_is_told_which_operations(
+    spent, monkeypatch
+):
+    monkeypatch.setenv("MILLRACE_COMPILE", "now")
+    x, y = product()
+    refused = pytest.raises(tf.errors.ResourceExhaustedError, match="1 MatMul")
+    with tf.Session() as sess, refused:
+        sess.run(y, {x: [[1.0] * 4]})
+
+
+def test_steps_go_on_without_a_program_when_a_compile_is_over_its_budget(spent, monkeypatch, until):
+    monkeypatch.setenv("MILLRACE_COMPILE", "background")
+    monkeypatch.setattr(tiers, "_SECONDS", 0.0)
+    monkeypatch.setattr(tiers, "_SECONDS_PER_NODE", 0.0)
+    x, y = product()
+    with tf.Session() as sess:
+        before = sess.run(y, {x: [[1.0] * 4]})
+
+        def asked():
+            assert sess.run(y, {x: [[1.0] * 4]}) == before
+            return spent
+
+        until(asked)
+    assert "MatMul" in spent[0]
