@@ -12,8 +12,11 @@ from millrace.graph.function import Function
 from millrace.passes.frames import has_control_flow
 from millrace.passes.node import Edge, Node, Program
 from millrace.passes.prune import prune
+from millrace.platform import limits
 
 CALLS = frozenset(("PartitionedCall", "StatefulPartitionedCall"))
+#: Functions that call each other deeper would exhaust Python's stack.
+_MAX_DEPTH = 100
 
 
 def inline_calls(program: Program) -> Program:
@@ -22,12 +25,40 @@ def inline_calls(program: Program) -> Program:
     Raises:
       NotFoundError: A function is not known.
       UnimplementedError: A function calls itself.
+      InvalidArgumentError: Functions call each other to too great a depth.
+      ResourceExhaustedError: All that is called is too much: each of forty functions that calls
+        the one before it twice doubles the graph.
     """
-    if not any(node.type in CALLS for node in program.nodes):
+    calls = [node for node in program.nodes if node.type in CALLS]
+    if not calls:
         return program
+    known: dict[Function, int] = {}
+    count = len(program.nodes) + sum(_size(call, known, 0) for call in calls)
+    limits.GRAPH_NODES.check(count, "Nodes of the graph with the functions that it calls")
     program = program.copy()
     _inline(program, ())
     return program
+
+
+def _size(call: Node, known: dict[Function, int], depth: int) -> int:
+    """How many nodes a call stands for, with those that it calls in turn."""
+    function = call.attrs["f"]
+    if not isinstance(function, Function):
+        return 0  # Who expands it says what is wrong.
+    if depth > _MAX_DEPTH:
+        raise errors.InvalidArgumentError(
+            None,
+            call.source,
+            f"Functions call each other more than {_MAX_DEPTH} deep, at {call.name}, which calls "
+            f"{function.name}.",
+        )
+    if function not in known:
+        known[function] = 0  # as long as it is being looked at: one that calls itself ends
+        body = prune(function.outputs, function.controls, function.inputs)
+        known[function] = len(body.nodes) + sum(
+            _size(node, known, depth + 1) for node in body.nodes if node.type in CALLS
+        )
+    return known[function]
 
 
 def _inline(program: Program, active: tuple[str, ...]) -> None:

@@ -387,7 +387,7 @@ def _guarded(call: Callable[[Any], Any], name: str) -> Callable[[Any, Any], Any]
             return call(request)
         except errors.OpError as error:
             code, details = error.error_code, error.message
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, RecursionError) as error:
             code, details = errors.INVALID_ARGUMENT, f"{type(error).__name__}: {error}"
         except Exception as error:
             logging.error("%s failed", name, exc_info=True)
