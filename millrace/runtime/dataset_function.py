@@ -7,6 +7,7 @@ compiled stages where it can have them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -80,8 +81,7 @@ class Binder:
         tape = Tape.of(program, step.for_session(session), self._make_plan)
         values = list(captured)
         if tape is not None:
-            run = tape.run
-            return lambda arguments: run([*arguments, *values])
+            return TapeCall(tape, values)
         plan = self._make_plan(program)
 
         def call_plan(arguments: Sequence[Any]) -> list[Any]:
@@ -89,6 +89,29 @@ class Binder:
             return [v if isinstance(v, np.ndarray) else np.asarray(v) for v in results]
 
         return call_plan
+
+
+#: Types of ops whose kernels release the interpreter's lock, or wait, for most of their time.
+_RELEASING = re.compile(r"Decode(Jpeg|Png|Bmp|Gif|Image|AndCrop)|Encode|ReadFile|PyFunc|Dataset")
+
+
+class TapeCall:
+    """A function that runs as a tape, with the values that it has captured.
+
+    Attributes:
+      holds_lock: Whether its calls hold the interpreter's lock all the time: side by side they
+        would only get in each other's way.
+    """
+
+    __slots__ = ("_captured", "_run", "holds_lock")
+
+    def __init__(self, tape: Tape, captured: list[Any]) -> None:
+        self._run, self._captured = tape.run, captured
+        self.holds_lock = not any(_RELEASING.match(name) for name in tape.op_types)
+
+    def __call__(self, arguments: Sequence[Any]) -> list[Any]:
+        """The results for these arguments."""
+        return self._run([*arguments, *self._captured])
 
 
 def _program(node: Node, function: Function, captured_edges: Sequence[Edge]) -> Program:
@@ -139,6 +162,7 @@ class Tape:
         for node in program.nodes:
             self._add(node, step, known)
         self._results = [self._slot(edge) for edge in program.results]
+        self.op_types = frozenset(node.type for node in program.nodes)
 
     @classmethod
     def of(cls, program: Program, step: Any, make_plan: Callable[[Program], Any]) -> Tape | None:

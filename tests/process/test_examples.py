@@ -33,12 +33,20 @@ def test_a_program_of_one_process(tmp_path: Path, name: str, told: str) -> None:
     assert told in run(tmp_path, "run", str(EXAMPLES / name))
 
 
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_a_click_log_is_learned_from_a_table(tmp_path: Path, form: str) -> None:
+    flags = [f"--format={form}", "--train_steps=400"]
+    told = run(tmp_path, "run", str(EXAMPLES / "recommendation.py"), *flags)
+    assert "accuracy of the last batches: 0.9" in told
+
+
 @pytest.mark.parametrize(
     ("name", "ps", "log", "steps", "told"),
     [
         ("mnist_sync.py", 1, "worker-1", 20, "worker 1 is done"),
         ("mnist_cnn.py", 1, "worker-1", 4, "worker 1 is done"),
         ("partitioned_embedding.py", 2, "worker-0", 40, "worker 0 is done"),
+        ("recommendation.py", 1, "worker-1", 40, "accuracy of the last batches"),
         ("client.py", 1, "client-1", 400, "client 1: y = 0.1"),
     ],
 )

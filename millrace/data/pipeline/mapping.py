@@ -73,6 +73,8 @@ class Map(Transformation):
             raise ValueError("num_parallel_calls must be greater than zero.")
         self.apply = caller(call, source.kinds)
         self.parallel_calls = AUTOMATIC_CALLS if parallel_calls == -1 else parallel_calls
+        if getattr(call, "holds_lock", False):
+            self.parallel_calls = 0  # Threads would take turns at the interpreter's lock.
         self.ordered, self.keeps_count = ordered, keeps_count
 
     def iterator(self, context: Context) -> PullIterator:
@@ -318,6 +320,7 @@ class MapAndBatch(Transformation):
             raise ValueError("num_parallel_calls must be greater than zero.")
         self.apply = caller(call, source.kinds)
         self.size, self.drop_remainder, self.inner_kinds = size, drop_remainder, inner_kinds
+        self.holds_lock = bool(getattr(call, "holds_lock", False))
         self.parallel_calls = AUTOMATIC_CALLS if parallel_calls == -1 else parallel_calls
 
     def iterator(self, context: Context) -> PullIterator:
@@ -341,7 +344,7 @@ class _MapAndBatchIterator(TransformingIterator):
     def __init__(self, dataset: MapAndBatch, context: Context) -> None:
         super().__init__(dataset, context)
         self._dataset = dataset
-        threads = min(dataset.parallel_calls, 4 * AUTOMATIC_CALLS)
+        threads = 1 if dataset.holds_lock else min(dataset.parallel_calls, 4 * AUTOMATIC_CALLS)
         self._calls = Calls(dataset.apply, max(dataset.size, threads), threads, True, context)
 
     def next(self) -> Element:
