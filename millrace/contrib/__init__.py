@@ -3,5 +3,8 @@
 from millrace.platform import deferred
 
 __getattr__, __dir__ = deferred.facade(
-    __name__, "data framework layers losses metrics rnn signal slim training".split(), globals()
+    __name__,
+    "crf data framework layers legacy_seq2seq lookup losses metrics opt rnn seq2seq signal slim "
+    "training util".split(),
+    globals(),
 )

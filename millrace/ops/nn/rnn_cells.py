@@ -176,7 +176,9 @@ def _batch_size(inputs: Tensor) -> Any:
 
 def _snake_case(name: str) -> str:
     spaced = re.sub(r"(.)([A-Z][a-z0-9]+)", r"\1_\2", name)
-    return re.sub(r"([a-z])([A-Z])", r"\1_\2", spaced).lower()
+    snake = re.sub(r"([a-z])([A-Z])", r"\1_\2", spaced).lower()
+    # No scope may begin with an underscore.
+    return f"private{snake}" if snake.startswith("_") else snake
 
 
 def _depth(shape: TensorShape) -> int:
