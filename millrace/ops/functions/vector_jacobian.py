@@ -12,10 +12,12 @@ from types import SimpleNamespace
 from typing import Any
 
 from millrace.compiler.xla import jax, jnp
+from millrace.core import errors
 from millrace.core.dtypes import DType
 from millrace.core.tensor_shape import TensorShape
 from millrace.graph import registry
 from millrace.graph.define import op
+from millrace.graph.function import Function
 from millrace.graph.gradient_walk import is_trainable, register_jax_gradient
 from millrace.graph.operation import Operation
 from millrace.graph.registry import JAX_GRADIENT
@@ -139,6 +141,7 @@ def jax_gradient(forward: Operation, *grads: Any) -> list[Any]:
     result: list[Any] = [None] * len(forward.inputs)
     if not wrt or not used:
         return result
+    _refuse_own_gradients(forward, forward.attrs)
     attrs = {f"{_PREFIX}{name}": value for name, value in forward.attrs.items()}
     outputs = VectorJacobianProduct(
         [forward.inputs[i] for i in dynamic],
@@ -155,6 +158,26 @@ def jax_gradient(forward: Operation, *grads: Any) -> list[Any]:
     for k, gradient in zip(wrt, outputs, strict=True):
         result[dynamic[k]] = gradient
     return result
+
+
+def _refuse_own_gradients(forward: Operation, attrs: dict[str, Any]) -> None:
+    """Raises if a body holds an operation with a gradient of its own: JAX would not call it."""
+    for value in attrs.values():
+        for function in value if isinstance(value, list) else [value]:
+            if not isinstance(function, Function):
+                continue
+            for inner in (o for t in function.outputs[:1] for o in t.graph.get_operations()):
+                if "_gradient_op_type" in inner.attrs:
+                    raise errors.UnimplementedError(
+                        None,
+                        forward,
+                        f"The gradient of {forward.name} ({forward.type}) goes through "
+                        f"{inner.name} ({inner.type}) in its body, which has a gradient of its "
+                        "own (tf.custom_gradient or Graph.gradient_override_map). That works "
+                        "outside of conditionals and loops only: apply it to their inputs or "
+                        "results",
+                    )
+                _refuse_own_gradients(forward, inner.attrs)
 
 
 register_jax_gradient(jax_gradient)

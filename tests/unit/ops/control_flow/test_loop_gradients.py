@@ -175,3 +175,17 @@ def test_shape_invariants_may_be_specs_and_shapes_may_grow() -> None:
     value, gradient = _run([loss, tf.gradients(loss, x)[0]], {x: [[1.0, 2.0]]})
     assert value == 20.0
     assert gradient.tolist() == [[8.0, 16.0]]
+
+
+def test_a_gradient_of_its_own_inside_a_body_is_refused_and_not_ignored() -> None:
+    @tf.custom_gradient
+    def square(a: Any) -> Any:
+        return a * a, lambda grad: grad * 100.0
+
+    x, n = _inputs()
+    for y in (
+        tf.cond(x > 0.0, lambda: square(x), lambda: x),
+        _power(x, n, lambda i, y: tf.cond(i > 1, lambda: square(y), lambda: y)),
+    ):
+        with pytest.raises(tf.errors.UnimplementedError, match="a gradient of its own"):
+            tf.gradients(y, x)
