@@ -45,6 +45,7 @@ def test_a_click_log_is_learned_from_a_table(tmp_path: Path, form: str) -> None:
     [
         ("mnist_sync.py", 1, "worker-1", 20, "worker 1 is done"),
         ("mnist_cnn.py", 1, "worker-1", 4, "worker 1 is done"),
+        ("slim_cnn.py", 1, "worker-0", 20, "worker 0 is done: loss"),
         ("partitioned_embedding.py", 2, "worker-0", 40, "worker 0 is done"),
         ("recommendation.py", 1, "worker-1", 40, "accuracy of the last batches"),
         ("client.py", 1, "client-1", 400, "client 1: y = 0.1"),
