@@ -206,3 +206,10 @@ def test_unicode_encoding_of_single_strings_and_bad_points():
     bad = [0x110000, 0xD800, 105]
     assert run(lambda: tf.strings.unicode_encode(bad, "UTF-8", errors="ignore")) == b"i"
     fails(lambda: tf.strings.unicode_encode(bad, "UTF-8", errors="strict"), "out of range")
+
+
+def test_a_pattern_that_makes_others_backtrack_matches_in_linear_time():
+    """Python's `re` would need 2^10000 steps for this."""
+    texts = ["a" * 10_000 + "!", "a" * 10_000]
+    found = run(lambda: tf.strings.regex_full_match(texts, "(a+)+$"))
+    assert found.tolist() == [False, True]
