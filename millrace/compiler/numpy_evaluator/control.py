@@ -85,11 +85,20 @@ def _while(eqn: Any) -> Call:
     return loop
 
 
+def _scan_counts(params: Any) -> tuple[int, int]:
+    """How many inputs of a scan stay the same, and how many are carried."""
+    if "num_consts" in params:
+        return params["num_consts"], params["num_carry"]
+    consts, carried, _ = params["ft_in"].unpack()  # since JAX 0.12
+    return len(consts), len(carried)
+
+
 @rule("scan")
 def _scan(eqn: Any) -> Call:
     params = eqn.params
     body = _closed(params["jaxpr"])
-    consts, carries, length = params["num_consts"], params["num_carry"], params["length"]
+    consts, carries = _scan_counts(params)
+    length = params["length"]
     order = range(length - 1, -1, -1) if params["reverse"] else range(length)
     made = [(var.aval.shape, var.aval.dtype) for var in eqn.outvars[carries:]]
 

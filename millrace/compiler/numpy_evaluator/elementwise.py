@@ -27,6 +27,7 @@ _PLAIN: dict[str, Call] = {
     "exp": np.exp,
     "exp2": np.exp2,
     "log": np.log,
+    "log2": np.log2,
     "log1p": np.log1p,
     "expm1": np.expm1,
     "sin": np.sin,
@@ -45,6 +46,7 @@ _PLAIN: dict[str, Call] = {
     "sqrt": np.sqrt,
     "cbrt": np.cbrt,
     "square": np.square,
+    "one_minus_square": lambda x: 1 - np.square(x),
     "and": np.bitwise_and,
     "or": np.bitwise_or,
     "xor": np.bitwise_xor,
@@ -82,6 +84,17 @@ def _total_order(x: Any) -> Any:
 plain("lt_to", lambda x, y: np.less(_total_order(x), _total_order(y)))
 plain("le_to", lambda x, y: np.less_equal(_total_order(x), _total_order(y)))
 plain("eq_to", lambda x, y: np.equal(_total_order(x), _total_order(y)))
+
+
+def _polynomial(x: Any, *coefficients: Any) -> Any:
+    """Horner's rule; the coefficients are ordered from the constant term up."""
+    total = np.broadcast_to(coefficients[-1], np.shape(x))
+    for coefficient in reversed(coefficients[:-1]):
+        total = total * x + coefficient
+    return total
+
+
+plain("polynomial", _polynomial)
 
 
 def is_integer(dtype: Any) -> bool:
