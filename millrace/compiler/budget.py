@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from millrace.core import errors
-from millrace.platform import limits, logging
+from millrace.platform import exit_wait, limits, logging
 
 #: How often a compile that lasts is looked at.
 _LOOK_SECONDS = 0.1
@@ -80,6 +80,7 @@ class _Compile:
         self.result: Any = None
         self._lowered: Lowered | None = lowered
         self.thread = threading.Thread(target=self._run, name="millrace-compile", daemon=True)
+        exit_wait.begin(self.done, lambda: f"XLA's compiler with {name}")
         self.thread.start()
 
     def _run(self) -> None:
@@ -95,6 +96,7 @@ class _Compile:
                     _overdue.remove(self)
                     logging.warning("XLA's compiler has ended after all with %s.", self.name)
             self.done.set()
+            exit_wait.end(self.done)
 
     def step_back(self) -> None:
         """Lets all other threads go first: this is the priority of one thread, on Linux."""

@@ -605,10 +605,10 @@ class BundleReader:
             raise self._damaged(
                 name, entry, f"the file ends after {max(there, 0)} of its bytes: it is truncated"
             )
-        if dtype == dtypes.string:
+        if dtype in _TEXTS:
             # Each has a length of a byte or more, and the lengths have a checksum.
             if count > entry.size - _CHECKSUM.size:
-                raise self._damaged(name, entry, f"{count} strings cannot be in so few bytes")
+                raise self._damaged(name, entry, f"{count} values cannot be in so few bytes")
         elif count * np.dtype(dtype.as_numpy_dtype).itemsize != entry.size:
             size = count * np.dtype(dtype.as_numpy_dtype).itemsize
             raise self._damaged(

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from millrace.core import errors
+from millrace.platform import exit_wait
 from millrace.platform.wait_reporter import WaitReporter
 from millrace.runtime import allotments, executor
 from millrace.runtime.plan import Plan
@@ -38,7 +39,13 @@ class Unfinished:
     def add(self, computation: _Computation) -> None:
         """The caller of a computation has been answered before its end."""
         self._running.add(computation)
-        computation.when_done(lambda: self._running.discard(computation))
+        exit_wait.begin(computation.done, computation.what)
+
+        def forget() -> None:
+            self._running.discard(computation)
+            exit_wait.end(computation.done)
+
+        computation.when_done(forget)
 
     def wait(self, step: Step) -> None:
         """Waits until there is none.

@@ -153,13 +153,13 @@ class CompiledStage:
         shape = latest[0]
         if shape.known is not None:
             return self._hand_out(shape.known, inputs, step)
+        if self.variables.perhaps and self._lacks_a_value(step.resources):
+            return self._run_on_host(inputs, step, None, "a variable has no value yet")
         if shape.program is None and self._mode is Mode.NOW and not self._stays_on_host(inputs):
             self._compile_now(shape, inputs, step)
             if shape.known is not None:
                 return self._hand_out(shape.known, inputs, step)
-        if shape.program is None or (
-            self.variables.perhaps and self._lacks_a_value(step.resources)
-        ):
+        if shape.program is None:
             return self._run_on_host(inputs, step, shape, shape.reason)
         return self._run_program(shape, inputs, step)
 

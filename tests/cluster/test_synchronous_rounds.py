@@ -45,10 +45,10 @@ class Replica:
         session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
         session.run(self.optimizer.chief_init_op)
 
-    def round(self, session):
+    def round(self, session, options=PATIENCE):
         with concurrent.futures.ThreadPoolExecutor(1) as chief:
-            closed = chief.submit(session.run, self.close_round, options=PATIENCE)
-            _, loss = session.run([self.train, self.loss], self.feed, options=PATIENCE)
+            closed = chief.submit(session.run, self.close_round, options=options)
+            _, loss = session.run([self.train, self.loss], self.feed, options=options)
             closed.result()
         return float(loss)
 
@@ -83,7 +83,7 @@ def test_only_who_waits_in_a_round_may_look_out_for_its_end(cluster, monkeypatch
     replica = Replica(cluster)
     with tf.Session(cluster.target("worker")) as session:
         replica.begin(session)
-        replica.round(session)
+        replica.round(session, options=None)
         waits: list[bool] = []
         made = turns.listener
 
@@ -92,7 +92,7 @@ def test_only_who_waits_in_a_round_may_look_out_for_its_end(cluster, monkeypatch
             return made(channels, in_round)
 
         monkeypatch.setattr(turns, "listener", listener)
-        replica.round(session)
+        replica.round(session, options=None)
         assert waits == [True, True]  # the worker's step, and the chief's
         session.run([replica.loss, replica.step], replica.feed)
         assert waits == [True, True, False]

@@ -9,9 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.special  # type: ignore[import-untyped]
 
 from millrace.compiler.numpy_evaluator.rules import Call, out_dtype, plain, rule
+from millrace.platform import deferred
+
+#: Loaded when a special function is first called.
+_scipy: Any = deferred.module("scipy.special")
 
 _PLAIN: dict[str, Call] = {
     "add": np.add,
@@ -179,10 +182,10 @@ def _integer_pow(eqn: Any) -> Call:
 def logistic(x: Any) -> Any:
     """1 / (1 + exp(-x)), without overflow."""
     if x.dtype in (np.float32, np.float64):
-        return scipy.special.expit(x)
+        return _scipy.expit(x)
     if x.dtype.kind == "c":
         return 1 / (1 + np.exp(-x))
-    return scipy.special.expit(x.astype(np.float32)).astype(x.dtype)
+    return _scipy.expit(x.astype(np.float32)).astype(x.dtype)
 
 
 plain("logistic", logistic)
@@ -349,7 +352,7 @@ def _special(name: str, function: Any) -> None:
 
 def _digamma(x: Any) -> Any:
     # At zero and the negative integers XLA says NaN.
-    found = scipy.special.digamma(x)
+    found = _scipy.digamma(x)
     return np.where((x <= 0) & (x == np.floor(x)), np.nan, found)
 
 
@@ -361,17 +364,17 @@ def _incomplete_gamma(function: Any) -> Call:
 
 
 for _name, _function in (
-    ("erf", scipy.special.erf),
-    ("erfc", scipy.special.erfc),
-    ("erf_inv", scipy.special.erfinv),
-    ("lgamma", scipy.special.gammaln),
+    ("erf", lambda x: _scipy.erf(x)),
+    ("erfc", lambda x: _scipy.erfc(x)),
+    ("erf_inv", lambda x: _scipy.erfinv(x)),
+    ("lgamma", lambda x: _scipy.gammaln(x)),
     ("digamma", _digamma),
-    ("igamma", _incomplete_gamma(scipy.special.gammainc)),
-    ("igammac", _incomplete_gamma(scipy.special.gammaincc)),
-    ("regularized_incomplete_beta", scipy.special.betainc),
-    ("zeta", scipy.special.zeta),
-    ("polygamma", lambda n, x: scipy.special.polygamma(n.astype(np.int64), x)),
-    ("bessel_i0e", scipy.special.i0e),
-    ("bessel_i1e", scipy.special.i1e),
+    ("igamma", _incomplete_gamma(lambda a, x: _scipy.gammainc(a, x))),
+    ("igammac", _incomplete_gamma(lambda a, x: _scipy.gammaincc(a, x))),
+    ("regularized_incomplete_beta", lambda a, b, x: _scipy.betainc(a, b, x)),
+    ("zeta", lambda x, q: _scipy.zeta(x, q)),
+    ("polygamma", lambda n, x: _scipy.polygamma(n.astype(np.int64), x)),
+    ("bessel_i0e", lambda x: _scipy.i0e(x)),
+    ("bessel_i1e", lambda x: _scipy.i1e(x)),
 ):
     _special(_name, _function)
