@@ -94,7 +94,15 @@ class _Computation:
         self._thread = threading.Thread(
             target=self._run, args=(share,), name="millrace computes", daemon=True
         )
+
+    def start(self) -> None:
+        """Begins. Ctrl-C may come before this returns."""
         self._thread.start()
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether it has begun, and computes for a while after it was told to stop."""
+        return not self.done.wait(_STOP_SECONDS) and self._thread.ident is not None
 
     def _run(self, share: allotments.Share | None) -> None:
         with allotments.sharing(share):
@@ -149,6 +157,7 @@ def run(plan: Plan, step: Step, feeds: Sequence[Any], unfinished: Unfinished) ->
         return executor.run(plan, step, feeds)
     computation = _Computation(plan, step, feeds)
     try:
+        computation.start()
         left = _within(step)
         if not computation.done.wait(None if left is None else left + _TELL_SECONDS):
             step.cancellation.cancel(
@@ -158,10 +167,10 @@ def run(plan: Plan, step: Step, feeds: Sequence[Any], unfinished: Unfinished) ->
             )
     except BaseException:  # Ctrl-C
         step.cancellation.cancel(errors.CancelledError(None, None, "The step was interrupted."))
-        if not computation.done.wait(_STOP_SECONDS):
+        if computation.goes_on:
             unfinished.add(computation)
         raise
-    if not computation.done.wait(_STOP_SECONDS):
+    if computation.goes_on:
         unfinished.add(computation)
         error = step.cancellation.error
         assert error is not None
