@@ -83,7 +83,10 @@ class InternalModule(types.ModuleType):
 
     def _find(self, name: str) -> Any:
         if self._overlay is not None and name in vars(self._overlay):
-            return getattr(self._overlay, name)
+            value = getattr(self._overlay, name)
+            # A module of the overlay that was imported is only a part of what its path offers.
+            if getattr(value, "__name__", "") != f"{self._overlay.__name__}.{name}":
+                return value
         module = record().get(self._path, Module({}))
         if name in module.public:
             return _public(module.public[name], f"{self.__name__}.{name}")
