@@ -295,6 +295,7 @@ class Job:
                 self._restart_the_dead()
                 if self.failed is not None or all(p.code is not None for p in self.workers):
                     break
+                self.watch.ended_well(p.task.address for p in self.workers if p.code == 0)
                 self._show(show)
                 time.sleep(_POLL_SECONDS)
             if self.failed is None:

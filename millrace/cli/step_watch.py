@@ -1,6 +1,8 @@
 """How far a running job is: asks its servers, about once a second, in threads of its own.
 
-A task that does not answer (it starts, or is gone) keeps the figures that it had.
+A task that does not answer (it starts, or is gone) keeps the figures that it had. One that does is
+told which tasks have ended well, if it does not know: it was restarted, and nobody else may be left
+who remembers.
 """
 
 from __future__ import annotations
@@ -8,7 +10,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from millrace.core import errors
 from millrace.rpc.service import Connection
@@ -57,6 +59,8 @@ class StepWatch:
         self._lock = threading.Lock()
         self._global = Rate()
         self._tasks = {name: Rate() for name in self._addresses}
+        #: The addresses of the tasks that have ended well.
+        self._ended: frozenset[str] = frozenset()
         self._over = threading.Event()
         self._threads = [
             threading.Thread(target=self._ask, args=task, daemon=True)
@@ -79,6 +83,10 @@ class StepWatch:
         """What is known of a task, None if it has no server."""
         return self._tasks.get(task)
 
+    def ended_well(self, addresses: Iterable[str]) -> None:
+        """Says which tasks have ended well, all of them."""
+        self._ended = frozenset(addresses)
+
     def start(self) -> None:
         """Begins to ask."""
         for thread in self._threads:
@@ -93,6 +101,8 @@ class StepWatch:
         while not self._over.wait(_SECONDS):
             try:
                 status = json.loads(connection.status(timeout=_SECONDS))
+                for gone in self._ended - {address, *status.get("left", ())}:
+                    connection.say_left(gone, _SECONDS)
             except (errors.OpError, ValueError):
                 continue
             with self._lock:

@@ -23,11 +23,12 @@ _CLOSE_SECONDS = 5.0
 
 
 class _Run(NamedTuple):
-    """What is asked of the server; by names."""
+    """What is asked of the server; `what` has the names of all three."""
 
     fetches: list[Tensor]
     targets: list[Operation]
     feeds: list[Tensor]
+    what: tuple[str, ...]
 
 
 class RemoteBackend:
@@ -99,14 +100,15 @@ class RemoteBackend:
     ) -> _Run:
         """Sends what the server does not know of the graph yet."""
         self._extend()
-        return _Run(list(fetches), list(targets), list(feeds))
+        what = current_attempt.names_of(fetches, targets, feeds)
+        return _Run(list(fetches), list(targets), list(feeds), what)
 
     def run(
         self, prepared: _Run, values: Sequence[Any], options: Any, run_metadata: Any
     ) -> list[Any]:
         """Asks the server to run a step, and waits for its answer."""
         request = self._request(prepared.fetches, prepared.targets, prepared.feeds, values)
-        attempt = current_attempt.take()
+        attempt = current_attempt.take(prepared.what)
         if attempt is not None:
             request.step_attempt = attempt.pack()
         if options is not None:

@@ -112,7 +112,7 @@ class MasterSession:
 
     def _new_meeting(self) -> Meeting:
         master = self._master
-        return Meeting(master.peers, self._home, lambda: master.leaving.gone)
+        return Meeting(master.peers, self._home, master.leaving)
 
     def open(self) -> None:
         """Waits until all tasks are there that have not left the job, and makes them ready."""
@@ -228,6 +228,7 @@ class MasterSession:
             self._master.later(lambda: self._deregister(None, remote))
             raise
         prepared = PreparedStep(local, graph, remote, len(fetches))
+        prepared.what = current_attempt.names_of(fetches, targets, feeds)
         forget = weakref.finalize(prepared, self._forget, graph.number, list(remote))
         forget.atexit = False
         return prepared
@@ -274,7 +275,7 @@ class MasterSession:
         """Runs one step; this task's part in the calling thread."""
         timeout = self._config.operation_timeout_in_ms
         trace = False
-        attempt = current_attempt.take()
+        attempt = current_attempt.take(prepared.what)
         if options is not None:
             timeout = options.timeout_in_ms or timeout
             trace = options.trace_level > _NO_TRACE and run_metadata is not None

@@ -3,8 +3,8 @@
 Every task is asked at the same time, in a thread of its own, again and again until it answers; the
 log says which ones are waited for. A task that does not answer and has left the job well
 (`protocol/leaving.py`) is not waited for, unless the session needs it: the tasks that do answer
-know. One that refuses ends the wait for all. No thread asks on when the wait is over or the session
-is given up.
+know, and those among them that were restarted are told. One that refuses ends the wait for all. No
+thread asks on when the wait is over or the session is given up.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from millrace.core.cluster_spec import ClusterSpec
 from millrace.core.device_spec import task_of
 from millrace.platform import logging
 from millrace.platform.wait_reporter import WaitReporter
+from millrace.protocol.leaving import LeavingTasks
 from millrace.rpc import messages
 from millrace.rpc.channel import start_thread
 from millrace.server.peers import Peers
@@ -74,18 +75,16 @@ class Meeting:
     Args:
       peers: How they are reached.
       home: What the task of the master is called in the session.
-      left: The addresses of the tasks that the master's task knows to have left the job.
+      leaving: What the master's task knows of the tasks that have left the job.
 
     Attributes:
       absent: The tasks that were not waited for because they have left, with their addresses.
     """
 
-    def __init__(
-        self, peers: Peers, home: str, left: Callable[[], Collection[str]] = lambda: ()
-    ) -> None:
+    def __init__(self, peers: Peers, home: str, leaving: LeavingTasks) -> None:
         self._peers = peers
         self._home = home
-        self._left_here = left
+        self._leaving = leaving
         self.absent: dict[str, str] = {}
         #: Set when nobody waits for tasks any more.
         self._given_up = threading.Event()
@@ -149,6 +148,7 @@ class Meeting:
             met.acquire()
         if failures:
             raise next(iter(failures.values()))
+        self._pass_on([others[task] for task in found if task in others])
         devices: list[Any] = []
         for task in [self._home, *(t for t in tasks if t != self._home)]:
             for device in found.get(task, ()):
@@ -195,6 +195,19 @@ class Meeting:
             None, None, f"Nobody waits any more for the session that {task} was needed for."
         )
 
+    def _pass_on(self, present: list[str]) -> None:
+        """Tells the tasks that are there who has left: one that was restarted has not heard it.
+
+        So the job remembers as long as one task of it does, and sessions are opened in between.
+        """
+        for gone in self.absent.values():
+            self._leaving.left(gone)
+            for address in present:
+                try:
+                    self._peers.connection(address).say_left(gone, _ASK_SECONDS)
+                except errors.OpError as error:
+                    logging.debug("%s did not hear that %s has left: %s", address, gone, error)
+
     def _learn_who_left(self, present: list[str]) -> set[str]:
         """The addresses of the tasks that have left, as this task and those present know.
 
@@ -203,7 +216,7 @@ class Meeting:
         """
         with self._learning:
             if time.monotonic() >= self._learned_at + _LEARN_SECONDS:
-                self._learned = set(self._left_here())
+                self._learned = set(self._leaving.gone)
                 for address in present:
                     try:
                         answer = self._peers.connection(address).status(_ASK_SECONDS)

@@ -71,6 +71,19 @@ def test_a_restarted_chief_does_not_wait_for_a_worker_that_has_left(
     assert said and all("/job:worker/replica:0/task:1" in words for words in said)
 
 
+def test_tasks_that_were_restarted_are_told_who_had_left(cluster: Any, background: Any) -> None:
+    worker = cluster["worker", 1]
+    worker._tell_left()
+    worker.stop()
+    cluster["ps", 0].stop()
+    cluster.start("ps", 0)
+    # The chief alone remembers, and recovers its session.
+    background(lambda: tf.Session(cluster.target("worker"))).result().close()
+    cluster["worker", 0].stop()
+    cluster.start("worker", 0)
+    background(lambda: tf.Session(cluster.target("worker"))).result().close()
+
+
 def test_a_worker_that_died_is_still_waited_for(cluster: Any, background: Any, until: Any) -> None:
     cluster["worker", 1].stop()
     asked: list[str] = []

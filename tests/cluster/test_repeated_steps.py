@@ -29,12 +29,13 @@ class Faults:
     def __init__(self, worker: Worker) -> None:
         self._run = worker.run
         self._mailbox = worker.mailbox
+        self._changes = lambda number: worker.sessions.graph(number).changes_state
         self.before = self.after = 0
         worker.run = self.run  # type: ignore[method-assign]
 
     def run(self, graph: Any, number: int, master: str, request: Any, on_done: Any) -> None:
         lost = tf.errors.UnavailableError(None, None, "lost for this test")
-        if not request.attempt:  # a look at the model
+        if not request.attempt or not self._changes(graph):  # a look at the model
             self._run(graph, number, master, request, on_done)
         elif self.before:
             self.before -= 1
@@ -71,6 +72,44 @@ def test_a_repeated_step_changes_no_task_twice(
             assert everywhere(session, values) == {float(steps)}
         session.run(train)
         assert everywhere(session, values) == {4.0}
+
+
+@pytest.mark.parametrize("remote", [False, True])
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("where", [0, 1])
+def test_a_repeated_step_function_changes_no_task_twice(
+    make_cluster: Any, where: int, when: str, remote: bool
+) -> None:
+    cluster = make_cluster({"ps": 2, "worker": 1})
+    train, values = model()
+    calls: list[float] = []
+
+    def step_fn(step_context: Any) -> None:
+        step_context.session.run(train)
+        if not calls:  # What only the first attempt runs does not shift the others.
+            step_context.session.run(values)
+        calls.append(len(calls))
+        step_context.run_with_hooks([train, values[0]])
+        step_context.session.run(train)
+
+    class Looks(tf.train.SessionRunHook):
+        def before_run(self, context: Any) -> None:
+            context.session.run(values)
+
+        def after_run(self, context: Any, run_values: Any) -> None:
+            context.session.run(values)
+
+    target = cluster.target("worker", remote=remote)
+    with tf.train.MonitoredTrainingSession(target, is_chief=True, hooks=[Looks()]) as session:
+        faults = Faults(cluster["ps", where].worker)
+        for steps, times in ((3, 1), (6, 2)):
+            calls.clear()
+            setattr(faults, when, times)
+            session.run_step_fn(step_fn)
+            assert not faults.before and not faults.after
+            assert everywhere(session, values) == {float(steps)}
+        session.run_step_fn(step_fn)
+        assert everywhere(session, values) == {9.0}
 
 
 def test_what_a_repeated_step_fetches_is_what_its_update_has_made(make_cluster: Any) -> None:

@@ -44,9 +44,12 @@ def main(_):
                                     "worker": FLAGS.worker_hosts.split(",")})
     server = tf.train.Server(cluster, FLAGS.job_name, FLAGS.task_index)
     kills = FLAGS.trouble == "killed ps"
+    outlives = FLAGS.trouble in ("killed chief", "killed chief and ps")
     if FLAGS.job_name == "ps":
         if kills and not os.path.exists("tried"):
             threading.Thread(target=die_after_a_checkpoint, daemon=True).start()
+        if FLAGS.trouble == "killed chief and ps" and not os.path.exists("tried"):
+            threading.Thread(target=die_after_worker_1, daemon=True).start()
         server.join()
         print("ps is done")
         return
@@ -62,7 +65,6 @@ def main(_):
         FLAGS.train_steps = 10 ** 9
     hooks = [tf.train.StopAtStepHook(last_step=FLAGS.train_steps)]
     folder = "model" if kills else None
-    outlives = FLAGS.trouble == "killed chief"
     if outlives and FLAGS.task_index == 1:
         os.symlink(str(os.getpid()), "worker-1")
         hooks = [tf.train.StopAtStepHook(num_steps=5)]
@@ -184,12 +186,16 @@ def test_a_job_survives_a_ps_that_is_killed_without_anybodys_help(tmp_path: Path
     assert not processes_in(tmp_path)
 
 
-def test_a_chief_that_is_restarted_trains_on_after_another_worker_has_left(tmp_path: Path) -> None:
-    done = launch(tmp_path, "--trouble=killed chief", options=("--max-restarts", "1", "--json"))
+@pytest.mark.parametrize("trouble", ["killed chief", "killed chief and ps"])
+def test_a_chief_that_is_restarted_trains_on_after_another_worker_has_left(
+    tmp_path: Path, trouble: str
+) -> None:
+    done = launch(tmp_path, f"--trouble={trouble}", options=("--max-restarts", "1", "--json"))
     logs = {path.name: path.read_text() for path in (tmp_path / "logs").glob("*.log")}
     assert done.returncode == 0, (done.stderr, logs)
     tasks = json.loads(done.stdout.splitlines()[-1])["tasks"]
     assert (tasks["worker-0"]["restarts"], tasks["worker-1"]["restarts"]) == (1, 0)
+    assert tasks["ps-0"]["restarts"] == trouble.endswith("ps")
     assert "/job:worker/replica:0/task:1" in logs["worker-0.log"]
     assert "has left the job: this session does not wait for it" in logs["worker-0.log"]
     assert "worker is done" in logs["worker-0.log"] and "worker is done" in logs["worker-1.log"]

@@ -18,8 +18,8 @@ from __future__ import annotations
 
 import enum
 import struct
-from collections import OrderedDict
-from collections.abc import Collection, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Collection, Hashable, Sequence
 from typing import NamedTuple
 
 #: Clients that are remembered: workers of a job, and some of their predecessors.
@@ -289,3 +289,58 @@ class StepCounter:
     def over(self, step: int) -> None:
         """A step has ended, well or not: it is not tried again."""
         del self._attempts[step]
+
+
+class StepFunction:
+    """Numbers the runs of a step function, which a fault lets begin again from its first line.
+
+    Which run of the next attempt is which of the last one is told by what is run: the second run
+    of some fetches is the second run of them again. A run that was not in an earlier attempt is a
+    new step. What is fed does not count: a function that takes its next batch when it is repeated
+    makes the same step with it.
+
+    Args:
+      steps: Numbers the steps of the client.
+      max_runs: So many runs are remembered; with more, the first are steps of their own when they
+        are repeated.
+    """
+
+    def __init__(self, steps: StepCounter, max_runs: int = MAX_STEPS // 2) -> None:
+        self._steps = steps
+        self._max_runs = max_runs
+        #: The numbers of the runs, by what is run; those that are not over are also in `_open`.
+        self._numbers: dict[Hashable, list[int]] = {}
+        self._open: OrderedDict[int, None] = OrderedDict()
+        #: How often each was run in this attempt.
+        self._begun: Counter[Hashable] = Counter()
+        #: Runs that are no longer remembered.
+        self.forgotten = 0
+
+    def again(self) -> None:
+        """The function begins, from its first line."""
+        self._begun.clear()
+
+    def attempt(self, what: Hashable) -> StepAttempt:
+        """The function runs something."""
+        place = self._begun[what]
+        self._begun[what] += 1
+        numbers = self._numbers.setdefault(what, [])
+        if place == len(numbers):
+            numbers.append(self._begin())
+        elif numbers[place] not in self._open:
+            numbers[place] = self._begin()
+        return self._steps.attempt(numbers[place])
+
+    def _begin(self) -> int:
+        step = self._steps.begin()
+        self._open[step] = None
+        if len(self._open) > self._max_runs:
+            self._steps.over(self._open.popitem(last=False)[0])
+            self.forgotten += 1
+        return step
+
+    def over(self) -> None:
+        """The function has ended, well or not: it is not tried again."""
+        for step in self._open:
+            self._steps.over(step)
+        self._open.clear()

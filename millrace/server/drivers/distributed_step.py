@@ -34,6 +34,8 @@ class PreparedStep:
         self.graph = graph
         self.remote = remote
         self.fetches = fetches
+        #: The names of its fetches, targets and feeds: the same in another session.
+        self.what: tuple[str, ...] = ()
         #: Of what is fed: what this task's part takes.
         self.take_feeds = taker(local.arguments)
         #: Whether it ran before, or was about to.

@@ -13,13 +13,13 @@ from __future__ import annotations
 import functools
 import secrets
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any, Protocol
 
 from millrace.core import errors
 from millrace.core.config import RunMetadata, RunOptions
 from millrace.platform import logging
-from millrace.protocol.step.applied_steps import StepCounter
+from millrace.protocol.step.applied_steps import StepAttempt, StepCounter, StepFunction
 from millrace.server.drivers import current_attempt
 from millrace.training.hooks.session_run_hook import (
     SessionRunArgs,
@@ -157,7 +157,6 @@ class HookedSession(WrappedSession):
             raise RuntimeError("Run called even after should_stop requested.")
         if not self._before and not self._after:
             return session.run(fetches, feed_dict, options, run_metadata)
-        attempt = current_attempt.take()  # What hooks run before the step is no part of it.
         context = SessionRunContext(SessionRunArgs(fetches, feed_dict), session)
         step_options = RunOptions()
         if options is not None:
@@ -165,11 +164,14 @@ class HookedSession(WrappedSession):
             step_options.CopyFrom(options)
         metadata = RunMetadata() if run_metadata is None else run_metadata
         wanted: dict[Any, Any] = {}
-        feeds, has_options = self._ask_hooks(context, wanted, feed_dict, step_options)
+        aside = current_attempt.set_aside()  # What hooks run beside the step is no part of it.
+        try:
+            feeds, has_options = self._ask_hooks(context, wanted, feed_dict, step_options)
+        finally:
+            current_attempt.resume(aside)
         # Where nobody asks how the step is run, the session need not look.
         special = has_options or options is not None or run_metadata is not None
         how = (step_options, metadata) if special else ()
-        current_attempt.put(attempt)
         if wanted:
             wanted[_CALLER] = fetches
             found = session.run(wanted, feeds, *how)
@@ -177,12 +179,17 @@ class HookedSession(WrappedSession):
         else:
             found = wanted
             outputs = session.run(fetches, feeds, *how)
-        for hook in self._after:
-            try:
-                hook.after_run(context, SessionRunValues(found.get(hook), step_options, metadata))
-            except Exception as error:
-                _blame(hook, "after_run", error)
-                raise
+        aside = current_attempt.set_aside()
+        try:
+            for hook in self._after:
+                values = SessionRunValues(found.get(hook), step_options, metadata)
+                try:
+                    hook.after_run(context, values)
+                except Exception as error:
+                    _blame(hook, "after_run", error)
+                    raise
+        finally:
+            current_attempt.resume(aside)
         if context.stop_requested:
             self._should_stop = True
         return outputs
@@ -413,15 +420,40 @@ class RecoverableSession(WrappedSession):
     def run_step_fn(
         self, step_fn: Callable[[StepContext], Any], raw_session: Callable[[], Any]
     ) -> Any:
-        """Calls a step function, as often as faults make it necessary."""
+        """Calls a step function, as often as faults make it necessary.
+
+        Each run of it changes no task twice, as long as the function runs the same things again.
+        """
         wait: Wait | None = None
-        while True:
-            try:
-                if self._sess is None:
-                    self._sess = self._create_session()
-                return self._sess.run_step_fn(step_fn, raw_session)
-            except errors.RECOVERABLE as error:
-                wait = self._after_fault(error, wait)
+        runs = StepFunction(self._steps)
+
+        def numbering(what: Hashable) -> StepAttempt:
+            with self._lock:
+                return runs.attempt(what)
+
+        try:
+            while True:
+                try:
+                    session = self._sess
+                    if session is None:
+                        session = self._sess = self._create_session()
+                    runs.again()
+                    current_attempt.number(numbering)
+                    try:
+                        return session.run_step_fn(step_fn, raw_session)
+                    finally:
+                        current_attempt.number(None)
+                except errors.RECOVERABLE as error:
+                    if runs.forgotten:
+                        logging.warning(
+                            "The step function is called again from its first line. It has run "
+                            "more than is remembered: its first %d runs are applied again.",
+                            runs.forgotten,
+                        )
+                    wait = self._after_fault(error, wait)
+        finally:
+            with self._lock:
+                runs.over()
 
     def _after_fault(self, error: Exception, wait: Wait | None) -> Wait:
         """Gives the session up; waits before all attempts but the second."""

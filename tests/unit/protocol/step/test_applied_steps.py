@@ -10,6 +10,7 @@ from millrace.protocol.step.applied_steps import (
     RunningAttempt,
     StepAttempt,
     StepCounter,
+    StepFunction,
     Verdict,
 )
 
@@ -189,3 +190,35 @@ def _counts_after(chance: random.Random) -> list[int]:
     for late in delayed:
         deliver(*late)
     return counts
+
+
+def places(runs: StepFunction, *what: str) -> list[tuple[int, int]]:
+    return [(each.step, each.attempt) for each in map(runs.attempt, what)]
+
+
+def test_the_runs_of_a_step_function_are_told_apart_by_what_they_run() -> None:
+    runs = StepFunction(StepCounter(7))
+    assert places(runs, "read", "train", "train") == [(1, 1), (2, 1), (3, 1)]
+    runs.again()
+    assert places(runs, "train", "read", "train", "save") == [(2, 2), (1, 2), (3, 2), (4, 1)]
+
+
+def test_what_a_step_function_has_run_is_remembered_until_it_ends() -> None:
+    counter = StepCounter(7)
+    runs = StepFunction(counter)
+    places(runs, "train", "train")
+    assert counter.attempt(counter.begin()).oldest == 1
+    runs.over()
+    counter.over(3)
+    assert counter.attempt(counter.begin()).oldest == 4
+
+
+def test_a_step_function_that_runs_very_much_is_remembered_from_its_end() -> None:
+    counter = StepCounter(7)
+    runs = StepFunction(counter, max_runs=2)
+    assert places(runs, "train", "train", "train") == [(1, 1), (2, 1), (3, 1)]
+    assert runs.forgotten == 1
+    runs.again()
+    assert places(runs, "train")[0] == (4, 1)
+    runs.over()
+    assert counter.attempt(counter.begin()).oldest == 5
