@@ -19,6 +19,8 @@ endif
 
 VENV := .venv$(addprefix -,$(BASE_VERSION))
 PYTHON := $(VENV)/bin/python
+# What runs programs, and all that tests, checks and documents need besides.
+RUNTIME := $(VENV)/.runtime-installed
 STAMP := $(VENV)/.installed
 
 # Where the environment forbids bytecode files, every process of a test would compile all of
@@ -41,7 +43,7 @@ help:
 	@echo 'make release check, build and tag the version that millrace/platform/version.py states'
 	@echo 'make clean   remove .venv and the caches'
 
-demo: $(STAMP)
+demo: $(RUNTIME)
 	@$(PYTHON) examples/demo.py
 
 # Many tests wait for processes: one more worker than cores keeps the cores busy, and who has no
@@ -149,9 +151,10 @@ INSTALL_SERVERS := \
 	fi
 
 # A .venv that is already there and works is installed into; one that does not work is made anew.
-# pip's own configuration (index, proxy, certificates) is left as the environment has it.
-$(STAMP): pyproject.toml
-	@if ! $(PYTHON) -m pip --version >/dev/null 2>&1; then \
+# pip's own configuration (index, proxy, certificates) is left as the environment has it, and so is
+# its progress: the first time it fetches some 200 MB.
+MAKE_VENV := \
+	if ! $(PYTHON) -m pip --version >/dev/null 2>&1; then \
 	  base=$$($(FIND_PYTHON)) || { \
 	    $(INSTALL_PYTHON); \
 	    base=$$($(FIND_PYTHON)) || { \
@@ -162,6 +165,16 @@ $(STAMP): pyproject.toml
 	  echo "Making $(VENV) with $$("$$base" --version) ..."; \
 	  "$$base" -m venv --clear $(VENV); \
 	fi
-	@echo 'Installing Millrace and its dependencies into $(VENV) (minutes the first time) ...'
-	@$(PYTHON) -m pip install -qq -e '.[test,dev]'
+PIP_INSTALL := $(PYTHON) -m pip install --disable-pip-version-check --editable
+
+$(RUNTIME): pyproject.toml
+	@$(MAKE_VENV)
+	@echo 'Installing Millrace and its dependencies into $(VENV) ...'
+	@$(PIP_INSTALL) .
 	@touch $@
+
+$(STAMP): pyproject.toml
+	@$(MAKE_VENV)
+	@echo 'Installing Millrace with all that tests and checks need into $(VENV) ...'
+	@$(PIP_INSTALL) '.[test,dev]'
+	@touch $(RUNTIME) $@

@@ -2,7 +2,7 @@
 
 release.py check   the tree is clean, the changelog has a dated section for the version, and
                    the tag is not taken
-release.py build   an sdist and a wheel in dist/, and a look into the wheel
+release.py build   sdists and wheels of millrace-tf and millrace-tf-mnist in dist/, looked into
 release.py tag     an annotated tag v<version> with the changelog's section; nothing is pushed
 """
 
@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -22,9 +23,9 @@ DIST = ROOT / "dist"
 def version() -> str:
     """The version that the package states."""
     text = (ROOT / "millrace" / "platform" / "version.py").read_text()
-    found = re.search(r'^__version__ = "(.+)"$', text, re.MULTILINE)
+    found = re.search(r'^MILLRACE = "(.+)"$', text, re.MULTILINE)
     if found is None:
-        sys.exit("millrace/platform/version.py states no __version__")
+        sys.exit("millrace/platform/version.py states no MILLRACE")
     return found.group(1)
 
 
@@ -74,22 +75,40 @@ def check() -> None:
         sys.exit("\n".join(found))
 
 
+#: Of the wheel; MNIST is in a distribution of its own.
+MAX_WHEEL_BYTES = 2_000_000
+MNIST = ROOT / "packages" / "mnist"
+
+
 def build() -> None:
-    """Builds into dist/, and ends if the wheel lacks what it must have."""
+    """Builds into dist/, and ends if a file lacks what it must have, or has more."""
     shutil.rmtree(DIST, ignore_errors=True)
-    subprocess.run([sys.executable, "-m", "build", "--outdir", str(DIST)], cwd=ROOT, check=True)
-    (wheel,) = DIST.glob("*.whl")
+    for folder in (ROOT, MNIST):
+        command = [sys.executable, "-m", "build", "--outdir", str(DIST)]
+        subprocess.run(command, cwd=folder, check=True)
+    (wheel,) = DIST.glob("millrace_tf-*.whl")
+    (mnist,) = DIST.glob("millrace_tf_mnist-*.whl")
+    (sdist,) = DIST.glob("millrace_tf-*.tar.gz")
     if not wheel.name.startswith(f"millrace_tf-{version()}-"):
         sys.exit(f"{wheel.name} is not millrace_tf {version()}")
     names = zipfile.ZipFile(wheel).namelist()
-    for needed in ("millrace/__init__.py", "millrace/py.typed"):
-        if needed not in names:
-            sys.exit(f"{wheel.name} lacks {needed}")
-    if not any(name.startswith("millrace/data/mnist_files/") for name in names):
-        sys.exit(f"{wheel.name} lacks MNIST")
+    _must_have(wheel, names, "millrace/__init__.py", "millrace/py.typed")
     strangers = sorted({n.split("/")[0] for n in names} - {"millrace"})
     if any(not name.endswith(".dist-info") for name in strangers):
         sys.exit(f"{wheel.name} has more than the package: {', '.join(strangers)}")
+    if (size := wheel.stat().st_size) > MAX_WHEEL_BYTES:
+        sys.exit(f"{wheel.name} has {size} bytes, more than {MAX_WHEEL_BYTES}")
+    pictures = "millrace_mnist/train-images-idx3-ubyte.gz"
+    _must_have(mnist, zipfile.ZipFile(mnist).namelist(), pictures)
+    with tarfile.open(sdist) as archive:
+        members = [name.partition("/")[2] for name in archive.getnames()]
+    _must_have(sdist, members, "docs/getting-started.md", "examples/demo.py", "Makefile")
+
+
+def _must_have(file: Path, names: list[str], *needed: str) -> None:
+    for name in needed:
+        if name not in names:
+            sys.exit(f"{file.name} lacks {name}")
 
 
 def tag() -> None:

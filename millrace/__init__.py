@@ -5,9 +5,10 @@ This package is a facade: everything in it is re-exported from the folders below
 
 from typing import TYPE_CHECKING
 
-from millrace.platform import deferred, process_tuning
+from millrace.platform import deferred, process_tuning, tracebacks
 
 process_tuning.rest_collector()
+tracebacks.install()
 
 from millrace import (
     bitwise,
@@ -235,9 +236,9 @@ from millrace.platform.version import (
     COMPILER_VERSION,
     GIT_VERSION,
     __git_version__,
-    __version__,
 )
 from millrace.platform.version import TENSORFLOW_VERSION as VERSION
+from millrace.platform.version import TENSORFLOW_VERSION as __version__  # noqa: N811
 from millrace.summary.builders import (
     audio_summary,
     histogram_summary,

@@ -5,7 +5,7 @@ from millrace.graph.graph import (
     GRAPH_DEF_VERSION_MIN_CONSUMER,
     GRAPH_DEF_VERSION_MIN_PRODUCER,
 )
-from millrace.platform.version import COMPILER_VERSION, GIT_VERSION
+from millrace.platform.version import COMPILER_VERSION, GIT_VERSION, MILLRACE
 from millrace.platform.version import TENSORFLOW_VERSION as VERSION
 
 __all__ = [
@@ -14,5 +14,6 @@ __all__ = [
     "GRAPH_DEF_VERSION",
     "GRAPH_DEF_VERSION_MIN_CONSUMER",
     "GRAPH_DEF_VERSION_MIN_PRODUCER",
+    "MILLRACE",
     "VERSION",
 ]

@@ -6,7 +6,7 @@ from importlib import metadata
 
 from millrace.client.session import Session
 from millrace.graph.graph import Graph
-from millrace.platform.version import __version__
+from millrace.platform.version import MILLRACE
 
 SUMMARY = "print versions and the devices that operations can run on"
 
@@ -27,7 +27,7 @@ def _version_of(package: str) -> str:
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints a name and a value a line."""
-    lines = [("millrace", __version__), ("python", platform.python_version())]
+    lines = [("millrace", MILLRACE), ("python", platform.python_version())]
     lines += [(package, _version_of(package)) for package in _PACKAGES]
     lines += [("platform", platform.platform())]
     with Session(graph=Graph()) as session:

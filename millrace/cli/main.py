@@ -14,6 +14,7 @@ from typing import Any, NoReturn, Protocol
 
 from millrace.cli import (
     certificates,
+    check,
     import_hook,
     info,
     launch,
@@ -23,7 +24,7 @@ from millrace.cli import (
     stop,
     version,
 )
-from millrace.platform.version import __version__
+from millrace.platform.version import MILLRACE
 
 USAGE_ERROR = 2
 INTERRUPTED = 130
@@ -40,6 +41,7 @@ class Command(Protocol):
 
 COMMANDS: dict[str, Command] = {
     "run": run,
+    "check": check,
     "launch": launch,
     "server": server,
     "status": status,
@@ -83,7 +85,7 @@ def _parser() -> _Parser:
         epilog=f"commands:\n{listing}\n\n`millrace <command> --help` explains one of them.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"millrace {__version__}")
+    parser.add_argument("--version", action="version", version=f"millrace {MILLRACE}")
     parser.add_argument("command", nargs="?", help=argparse.SUPPRESS)
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     return parser

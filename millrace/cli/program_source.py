@@ -23,9 +23,18 @@ def text_of(script: Path) -> str:
     Raises:
       OSError: The script cannot be read.
     """
+    return "\n".join(text for _, text in files_of(script))
+
+
+def files_of(script: Path) -> list[tuple[Path, str]]:
+    """The script and its own modules, with their texts.
+
+    Raises:
+      OSError: The script cannot be read.
+    """
     root = script.resolve().parent
     waiting, seen = [script.resolve()], {script.resolve()}
-    texts: list[str] = []
+    texts: list[tuple[Path, str]] = []
     while waiting and len(texts) < MAX_FILES:
         path = waiting.pop(0)
         try:
@@ -34,12 +43,12 @@ def text_of(script: Path) -> str:
             if not texts:
                 raise
             continue  # a module that is not readable: whoever runs the program will see
-        texts.append(text)
+        texts.append((path, text))
         for found in _modules(text, path, root):
             if found not in seen:
                 seen.add(found)
                 waiting.append(found)
-    return "\n".join(texts)
+    return texts
 
 
 def _modules(text: str, path: Path, root: Path) -> Iterator[Path]:

@@ -9,7 +9,6 @@ import importlib.util
 import json
 import linecache
 import sys
-import sysconfig
 import tokenize
 import traceback
 import types
@@ -21,9 +20,10 @@ from millrace.compat import (
     numpy1,
     python2,
     python2_modules,
+    replacements,
     tensorflow_import,
-    tensorflow_tree,
 )
+from millrace.platform import tracebacks
 
 SUMMARY = "run a program that says `import tensorflow`, unchanged"
 #: Exit codes.
@@ -71,8 +71,11 @@ def run(arguments: argparse.Namespace) -> int:
         return USAGE_ERROR
     try:
         code = load(path, json.loads(arguments.hosts) if arguments.hosts else {})
-    except (SyntaxError, UnicodeDecodeError) as error:
-        print(f"millrace run: {path} is no Python program: {error}", file=sys.stderr)
+    except (SyntaxError, ValueError) as error:
+        if isinstance(error, SyntaxError) and error.lineno is not None:
+            traceback.print_exception(error.with_traceback(None))  # as Python shows it
+        else:  # bytes that are no text
+            print(f"millrace run: {path} is no Python program: {error}", file=sys.stderr)
         return FAILED
     module.__file__ = str(path)
     sys.modules["__main__"] = module
@@ -82,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
     except (AttributeError, ImportError) as error:
         if (complaint := complaint_about(error, path)) is None:
             raise
-        traceback.print_exc()
+        tracebacks.show(error)
         print(f"millrace run: {complaint}", file=sys.stderr)
         return FAILED
     return 0
@@ -152,16 +155,10 @@ class _HostReplacer(ast.NodeTransformer):
         return node
 
 
-def _is_of_program(filename: str) -> bool:
-    """Whether a line is the program's: not Python's, not Millrace's, nothing that is installed."""
-    installed = [sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")]
-    others = [str(Path(__file__).parents[1]), *installed]
-    return not filename.startswith(("<", *(f"{folder}/" for folder in others)))
-
-
 def complaint_about(error: AttributeError | ImportError, path: Path) -> str | None:
     """A sentence about a name of TensorFlow's that is missing, if that is the error."""
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if _is_of_program(f.filename)]
+    entries = traceback.extract_tb(error.__traceback__)
+    frames = [entry for entry in entries if tracebacks.is_of_program(entry.filename)]
     where = f"{frames[-1].filename}, line {frames[-1].lineno}" if frames else str(path)
     if isinstance(error, ImportError):
         if not (error.name or "").startswith((tensorflow_import.NAME, "millrace")):
@@ -169,15 +166,11 @@ def complaint_about(error: AttributeError | ImportError, path: Path) -> str | No
         words = str(error)
         if "cannot import name" in words:
             name = words.split("'")[1]
-            words = tensorflow_tree.describe_missing(f"{error.name}.{name}", name)
+            words = replacements.describe_missing(f"{error.name}.{name}")
         return f"{words} (used in {where})"
     owner = getattr(error, "obj", None)
     if not isinstance(owner, types.ModuleType) or not owner.__name__.startswith(
         ("millrace", tensorflow_import.NAME)
     ):
         return None
-    shown = owner.__name__.replace("millrace", "tf", 1)
-    return (
-        tensorflow_tree.describe_missing(f"{shown}.{error.name}", str(error.name))
-        + f" (used in {where})"
-    )
+    return replacements.describe_missing(f"{owner.__name__}.{error.name}") + f" (used in {where})"

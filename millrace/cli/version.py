@@ -2,7 +2,7 @@
 
 import argparse
 
-from millrace.platform.version import __version__
+from millrace.platform.version import MILLRACE
 
 SUMMARY = "print the version of Millrace"
 
@@ -13,5 +13,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the version."""
-    print(__version__)
+    print(MILLRACE)
     return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import io
 import logging
 import re
@@ -24,33 +25,62 @@ _ONLY_IN_2 = re.compile(
 )
 
 
+#: What Python 3 says first of a source that is Python 2.
+_SAID_OF_2 = re.compile(
+    r"Missing parentheses in call to '(print|exec)'|exception types must be parenthesized"
+)
+
+
 def needs_translation(source: str) -> bool:
-    """Whether a source is Python 2, not 3."""
+    """Whether a source is Python 2, not 3: Python 3 cannot read it, and as Python 2 it can be read.
+
+    A source that is neither is left to Python 3, which says best what is wrong with it; unless
+    what it stumbles over is Python 2's.
+    """
     try:
         ast.parse(source)
-    except SyntaxError:
+    except SyntaxError as error:
+        if _SAID_OF_2.search(str(error)):
+            return True
+        try:
+            translate(source, "")
+        except SyntaxError:
+            return False
         return True
+    except ValueError:  # a null byte
+        return False
     return bool(_ONLY_IN_2.search(source))
 
 
 def translate(source: str, name: str) -> str:
-    """The source in Python 3.
+    """The source of Python 2 in Python 3.
 
     Raises:
-      SyntaxError: It is neither Python 2 nor Python 3.
+      SyntaxError: It is neither.
     """
     source = _with_spaces(_with_final_newline(source))
-    if not needs_translation(source):
-        return source  # only its indentation was Python 2's
+    with contextlib.suppress(SyntaxError):
+        ast.parse(source)
+        if not _ONLY_IN_2.search(source):
+            return source  # only its indentation was Python 2's
     logging.getLogger("fissix").setLevel(logging.ERROR)
     fixers = [f"fissix.fixes.fix_{fixer}" for fixer in _FIXERS]
     tool = refactor.RefactoringTool(fixers)
     try:
         translated = str(tool.refactor_string(source, name))
     except Exception as error:  # fissix has its own classes for tokens and grammar
-        raise SyntaxError(f"{name} is neither Python 3 nor Python 2: {error}") from None
+        raise _as_syntax_error(error, source, name) from None
     ast.parse(translated, name)
     return translated
+
+
+def _as_syntax_error(error: Exception, source: str, name: str) -> SyntaxError:
+    """What the reader of Python 2 says, as Python says such things."""
+    line, column = getattr(error, "context", ("", (0, 0)))[1]
+    if not line:
+        return SyntaxError(f"invalid Python 2 syntax: {error}")
+    text = (source.splitlines(keepends=True) + [""])[line - 1]
+    return SyntaxError("invalid Python 2 syntax", (name, line, column + 1, text))
 
 
 def _with_spaces(source: str) -> str:

@@ -16,7 +16,7 @@ import types
 from collections.abc import Sequence
 from typing import Any
 
-from millrace.compat import tensorflow_tree
+from millrace.compat import replacements, tensorflow_tree
 
 NAME = "tensorflow"
 #: Parts of TensorFlow's package that are no public names, or hold more than these.
@@ -52,7 +52,7 @@ class TensorFlowFinder(importlib.abc.MetaPathFinder):
         module = _module_for(fullname)
         below = fullname[len(NAME) + 1 :]
         if module is None:
-            words = tensorflow_tree.describe_missing(fullname, below.rpartition(".")[2])
+            words = replacements.describe_missing(fullname)
             raise ModuleNotFoundError(words, name=fullname)
         if tensorflow_tree.is_package(below) and not hasattr(module, "__path__"):
             module.__path__ = []  # one file here, and in TensorFlow a package with modules in it

@@ -13,7 +13,6 @@ A name that none of them has is missing, and says so. Nothing is guessed by like
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import functools
 import importlib
 import importlib.util
@@ -22,6 +21,7 @@ from importlib import resources
 from typing import Any
 
 from millrace.compat import generated_ops
+from millrace.compat.replacements import describe_missing
 
 OVERLAY = "millrace.compat.overlay"
 _MESSAGES = "tensorboard.compat.proto"
@@ -95,7 +95,7 @@ class InternalModule(types.ModuleType):
                 return generated_ops.generated_function(generated, name)
         if hasattr(self, "__path__") and (found := find(f"{self._path}.{name}")) is not None:
             return found
-        raise AttributeError(describe_missing(f"{self.__name__}.{name}", name), name=name, obj=self)
+        raise AttributeError(describe_missing(f"{self.__name__}.{name}"), name=name, obj=self)
 
     def __dir__(self) -> list[str]:
         names = {n for n in vars(self._overlay or object) if not n.startswith("__")}
@@ -165,29 +165,3 @@ def _is_there(origin: str) -> bool:
     except (AttributeError, ImportError):
         return False
     return True
-
-
-#: Namespaces that a suggestion may name.
-_NAMESPACES = (
-    "train nn math io image losses metrics initializers summary strings linalg sparse gfile "
-    "logging errors dtypes test lookup saved_model nest layers data contrib.layers contrib.rnn "
-    "contrib.framework contrib.training"
-).split()
-
-
-def describe_missing(path: str, name: str) -> str:
-    """One sentence about a name that Millrace lacks, with what is near."""
-    known: dict[str, str] = {}
-    for namespace in ["", *_NAMESPACES]:
-        try:
-            place = importlib.import_module(f"millrace.{namespace}".rstrip("."))
-        except ImportError:
-            continue
-        for each in dir(place):
-            if not each.startswith("_"):
-                known.setdefault(each, f"tf.{namespace}.{each}".replace("..", "."))
-    if name in known:
-        return f"{path} is not in Millrace; there is {known[name]}"
-    near = [known[each] for each in difflib.get_close_matches(name, known, n=3)]
-    advice = f"near it: {', '.join(near)}" if near else "nothing has a name near it"
-    return f"{path} is not in Millrace; {advice}"

@@ -1,6 +1,7 @@
-"""MNIST, shipped inside the package, behind TensorFlow 1's tutorial interface.
+"""MNIST behind TensorFlow 1's tutorial interface.
 
-Nothing is ever downloaded. The batches are exactly those of TensorFlow's tutorial, drawn from
+Nothing is ever downloaded: the files are in a distribution of their own, `millrace-tf-mnist`, and
+in a clone of the repository. The batches are exactly those of TensorFlow's tutorial, drawn from
 NumPy's global generator as there, but a shuffle only permutes indices: a DataSet keeps the raw
 bytes and scales a batch when it is taken, which spares an epoch the copy of the whole array and
 the process three quarters of the memory.
@@ -10,10 +11,11 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import importlib.util
 import math
 import zlib
 from collections import namedtuple
-from importlib import resources
+from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 import numpy as np
@@ -264,16 +266,37 @@ class DataSet:
         return self._take_images(indices), self._given_labels.take(indices, axis=0)
 
 
+#: What the distribution `millrace-tf-mnist` installs, and where a clone has it.
+_PACKAGE = "millrace_mnist"
+_IN_A_CLONE = Path(__file__).parents[2] / "packages" / "mnist" / _PACKAGE
+
+
+def _folder() -> Path | None:
+    """Where the files are, if they are installed or this is a clone."""
+    spec = importlib.util.find_spec(_PACKAGE)
+    if spec is not None and spec.submodule_search_locations:
+        return Path(spec.submodule_search_locations[0])
+    return _IN_A_CLONE if _IN_A_CLONE.is_dir() else None
+
+
 def _shipped(file_name: str) -> bytes:
     """Returns the content of a shipped file, verified."""
-    packed = resources.files("millrace.data").joinpath("mnist_files", file_name).read_bytes()
+    folder = _folder()
+    if folder is None:
+        raise errors.NotFoundError(
+            None,
+            None,
+            f"{file_name} is neither in the folder that was given, nor is the package of MNIST's "
+            "files installed: pip install 'millrace-tf[mnist]'",
+        )
+    packed = (folder / file_name).read_bytes()
     try:
         data = gzip.decompress(packed)
     except (OSError, EOFError) as error:
         raise errors.DataLossError(
             None,
             None,
-            f"the shipped MNIST file {file_name} is damaged: {error}; reinstall millrace",
+            f"the shipped MNIST file {file_name} is damaged: {error}; reinstall millrace-tf-mnist",
         ) from error
     found = hashlib.md5(data, usedforsecurity=False).hexdigest()
     if found != _CHECKSUMS[file_name]:
@@ -281,13 +304,13 @@ def _shipped(file_name: str) -> bytes:
             None,
             None,
             f"the shipped MNIST file {file_name} is damaged: its MD5 is {found}, should be "
-            f"{_CHECKSUMS[file_name]}; reinstall millrace",
+            f"{_CHECKSUMS[file_name]}; reinstall millrace-tf-mnist",
         )
     return data
 
 
 class _Source:
-    """Where read_data_sets finds its four files: in a directory, else in the package."""
+    """Where read_data_sets finds its four files: in a directory, else as shipped."""
 
     def __init__(self, directory: str, source_url: str) -> None:
         names = {name: gfile.join(directory, name) for name in _CHECKSUMS}
@@ -334,7 +357,7 @@ def read_data_sets(
 
     Args:
       train_dir: Each of the four gzipped idx files is read from here if it is there, else from
-        the package.
+        the package millrace-tf-mnist.
       fake_data: No data, see DataSet.
       one_hot: Labels as rows of ten with a single 1, instead of numbers.
       dtype: float32 scales the images to [0, 1]; uint8 leaves them as they are.
@@ -347,6 +370,7 @@ def read_data_sets(
     Raises:
       ValueError: `validation_size` is negative or too large, or a file is none of MNIST's.
       DataLossError: A file is damaged.
+      NotFoundError: A file is missing, and millrace-tf-mnist is not installed.
     """
     if fake_data:
 

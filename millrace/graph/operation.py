@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from millrace.graph.graph import Graph
 
 _PACKAGE_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+#: Frames outside of the commands have only started the program.
+_COMMANDS_FOLDER = os.path.join(_PACKAGE_FOLDER, "cli", "")
 _MAX_FRAMES = 12
 
 
@@ -33,6 +35,8 @@ def _user_frames() -> list[tuple[CodeType, int]]:
         code = frame.f_code
         if not code.co_filename.startswith(_PACKAGE_FOLDER):
             frames.append((code, frame.f_lineno))
+        elif code.co_filename.startswith(_COMMANDS_FOLDER):
+            break
         frame = frame.f_back  # type: ignore[assignment]
     return frames
 

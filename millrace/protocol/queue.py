@@ -73,6 +73,7 @@ class QueueState(ABC):
       name: Its name, for errors.
       capacity: How many elements it holds at most.
       is_closed: Whether it was closed.
+      was_fed: Whether anybody ever wanted to add to it.
     """
 
     #: The op type without its version.
@@ -82,6 +83,7 @@ class QueueState(ABC):
         self.name = name
         self.capacity = capacity if capacity >= 0 else 2**31 - 1
         self.is_closed = False
+        self.was_fed = False
         self._enqueues: deque[Enqueue | Close] = deque()
         self._dequeues: deque[Dequeue] = deque()
 
@@ -123,6 +125,7 @@ class QueueState(ABC):
         if isinstance(attempt, Dequeue):
             self._dequeues.append(attempt)
         else:
+            self.was_fed |= isinstance(attempt, Enqueue)
             self._enqueues.append(attempt)
         return self._advance_all()
 

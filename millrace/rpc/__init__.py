@@ -2,5 +2,6 @@
 
 import os
 
-# gRPC tells of every connection that ends; what matters of that, Millrace tells itself.
-os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
+# gRPC's core writes lines of its own to standard error (connections that end, ports that are
+# taken, forks); what matters of that, Millrace says itself.
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")

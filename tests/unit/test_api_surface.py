@@ -58,8 +58,8 @@ def test_compat_v2_has_what_means_the_same() -> None:
 
 def test_versions_say_whose_interface_and_whose_program_it_is() -> None:
     assert tf.VERSION == tf.version.VERSION == "1.15.0"
-    assert tf.__version__ != tf.VERSION
-    assert tf.GIT_VERSION == tf.__git_version__ == f"millrace-{tf.__version__}"
+    assert tf.__version__ == tf.VERSION
+    assert tf.GIT_VERSION == tf.__git_version__ == f"millrace-{tf.version.MILLRACE}"
 
 
 @pytest.mark.parametrize("name", _FACADES)

@@ -42,6 +42,28 @@ def test_nothing_tells_to_install_the_package_that_has_the_import_name_in_the_re
     assert found == []
 
 
+def test_the_package_is_described_for_the_registry():
+    described = project()
+    assert described["readme"] == "README.md"
+    assert {"Homepage", "Documentation", "Changelog"} <= set(described["urls"])
+    assert all(url.startswith("https://") for url in described["urls"].values())
+
+
+def test_mnist_is_a_distribution_of_its_own_and_an_extra():
+    own = tomllib.loads((ROOT / "packages/mnist/pyproject.toml").read_text())["project"]
+    assert project()["optional-dependencies"]["mnist"] == [own["name"]]
+    assert not list((ROOT / "millrace").rglob("*.gz"))
+
+
+def test_make_demo_installs_what_runs_and_nothing_that_only_tests_need():
+    dry = subprocess.run(
+        ["make", "-n", "demo", "VENV=no-such-environment"], cwd=ROOT, capture_output=True, text=True
+    )
+    installs = [line for line in dry.stdout.splitlines() if "pip install" in line]
+    assert [line.split("--editable ")[1] for line in installs] == ["."]
+    assert "-q" not in installs[0]
+
+
 RELEASE = runpy.run_path(str(ROOT / ".ci" / "release.py"))
 READY = """# Changelog
 

@@ -108,7 +108,7 @@ class Queue(Guarded[QueueState]):
         return self.submit(
             protocol.Dequeue(1),
             ctx,
-            lambda: f"an element in {self.kind} '{self.name}'{why()}",
+            lambda: f"an element in {self.kind} '{self.name}'{why() or self._starved()}",
             self._arrays,
         )
 
@@ -131,8 +131,20 @@ class Queue(Guarded[QueueState]):
             )
         if not count:
             return self._stacked([])
-        return self._submit(
-            ctx, protocol.Dequeue(count, allow_small_batch), f"{count} elements in", self._stacked
+        return self.submit(
+            protocol.Dequeue(count, allow_small_batch),
+            ctx,
+            lambda: f"{count} elements in {self.kind} '{self.name}'{self._starved()}",
+            self._stacked,
+        )
+
+    def _starved(self) -> str:
+        """Why there is nothing in a queue that nobody has ever added to, for who waits long."""
+        if self.state.was_fed:
+            return ""
+        return (
+            ", to which nothing was ever added: nobody has started its queue runners. Check that "
+            "the program calls tf.train.start_queue_runners(sess) or trains in a MonitoredSession"
         )
 
     def dequeue_present(self, count: int) -> Any:

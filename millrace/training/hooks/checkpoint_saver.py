@@ -93,7 +93,7 @@ class CheckpointSaverHook(SessionRunHook):
         self._steps_per_run: int | None = None
         #: The last global step that was fetched, in any session.
         self._seen_step: int | None = None
-        #: The farthest that one run was seen to come; None until two steps were seen.
+        #: How far runs come of late, at most; None until two steps were seen.
         self._farthest: int | None = None
 
     def _set_steps_per_run(self, steps_per_run: int) -> None:
@@ -158,10 +158,11 @@ class CheckpointSaverHook(SessionRunHook):
 
         What was fetched is the step from before the update. TensorFlow reads it again after every
         run; on a cluster that is one more round trip for every step of the chief. The steps that
-        runs were seen to make, with caution, say when there is no need to.
+        runs were seen to make of late, with caution, say when there is no need to: a pause in
+        which the other workers went on is forgotten after a few runs.
         """
         if self._seen_step is not None:
-            self._farthest = max(self._farthest or 1, step - self._seen_step)
+            self._farthest = max(1, step - self._seen_step, (self._farthest or 0) // 2)
         self._seen_step = step
         if self._steps_per_run is not None:
             return self._steps_per_run

@@ -7,16 +7,16 @@ import pytest
 
 from millrace.cli import info, main, version
 from millrace.client import local
-from millrace.platform.version import __version__
+from millrace.platform.version import MILLRACE
 
 
 def test_version_is_printed_by_option_and_by_command(capsys):
     with pytest.raises(SystemExit) as exit_:
         main.main(["--version"])
     assert exit_.value.code == 0
-    assert capsys.readouterr().out == f"millrace {__version__}\n"
+    assert capsys.readouterr().out == f"millrace {MILLRACE}\n"
     assert main.main(["version"]) == 0
-    assert capsys.readouterr().out == f"{__version__}\n"
+    assert capsys.readouterr().out == f"{MILLRACE}\n"
 
 
 def test_help_names_every_command(capsys):
@@ -39,8 +39,8 @@ def test_an_unknown_command_is_one_sentence_and_exit_code_2(capsys):
     told = capsys.readouterr()
     assert told.out == ""
     assert told.err == (
-        "millrace: `frobnicate` is not a command; there are: run, launch, server, status, stop, "
-        "certificates, import-hook, info, version.\n"
+        "millrace: `frobnicate` is not a command; there are: run, check, launch, server, status, "
+        "stop, certificates, import-hook, info, version.\n"
     )
 
 
@@ -92,7 +92,7 @@ def test_a_command_gets_its_own_arguments_and_its_result_is_the_exit_code(monkey
 def test_info_prints_versions_and_devices(capsys):
     assert main.main(["info"]) == 0
     lines = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
-    assert lines["millrace"] == __version__
+    assert lines["millrace"] == MILLRACE
     assert lines["python"] == ".".join(map(str, sys.version_info[:3]))
     assert lines["jax"][0].isdigit()
     assert lines["device"].startswith("/job:localhost/replica:0/task:0/device:")
@@ -115,7 +115,7 @@ def test_python_m_millrace_is_the_command(monkeypatch, capsys):
     with pytest.raises(SystemExit) as exit_:
         runpy.run_module("millrace", run_name="__main__")
     assert exit_.value.code == 0
-    assert capsys.readouterr().out == f"{__version__}\n"
+    assert capsys.readouterr().out == f"{MILLRACE}\n"
 
 
 def test_every_command_says_what_it_does_in_a_line():

@@ -50,7 +50,7 @@ def test_a_missing_name_is_told_with_the_place_and_what_is_near(tmp_path: Path) 
     done = run(script)
     assert done.returncode == 1
     last = done.stderr.strip().splitlines()[-1]
-    assert "tf.train.AdamOptimiser is not in Millrace; near it: tf.train.AdamOptimizer" in last
+    assert "tf.train.AdamOptimiser is not in Millrace; did you mean tf.train.AdamOptimizer?" in last
     assert f"{script}, line 3" in last
 
 
@@ -66,11 +66,40 @@ def test_a_name_that_is_missing_in_a_module_of_the_programs_is_told_with_its_pla
     assert f"(used in {module}, line 5)" in last
 
 
-@pytest.mark.parametrize(("text", "code"), [(None, 2), ("this is (no program", 1)])
-def test_what_cannot_be_run_is_one_sentence(tmp_path: Path, text: str | None, code: int) -> None:
+def test_a_mistake_in_python_3_is_shown_as_python_shows_it(tmp_path: Path) -> None:
+    script = tmp_path / "thing.py"
+    script.write_text("import tensorflow as tf\n\ndef f(:\n    pass\n")
+    done = run(script)
+    assert done.returncode == 1
+    pythons = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
+    assert done.stderr == pythons.stderr
+
+
+def test_an_error_of_the_program_shows_the_programs_own_lines(tmp_path: Path) -> None:
+    script = tmp_path / "wrong.py"
+    script.write_text(
+        "import tensorflow as tf\n"
+        "def build(x):\n"
+        "    return tf.reshape(x, [7])\n"
+        "y = build(tf.placeholder(tf.float32, [None]))\n"
+        "with tf.train.MonitoredSession() as sess:\n"
+        "    sess.run(y, {'Placeholder:0': [1.0]})\n"
+    )
+    done = run(script)
+    assert done.returncode == 1
+    trace, _, message = done.stderr.partition("\nmillrace.core.errors.InvalidArgumentError: ")
+    assert [line for line in trace.splitlines() if "File" in line] == [
+        f'  File "{script}", line 6, in <module>'
+    ]
+    assert "defined at" in message and "frames of Millrace left out" in message
+    assert "bin/millrace" not in message and "runpy" not in message
+
+
+@pytest.mark.parametrize(("text", "code"), [(None, 2), (b"\xff", 1)])
+def test_what_cannot_be_run_is_one_sentence(tmp_path: Path, text: bytes | None, code: int) -> None:
     script = tmp_path / "thing.py"
     if text is not None:
-        script.write_text(text)
+        script.write_bytes(text)
     done = run(script)
     assert done.returncode == code
     assert len(done.stderr.strip().splitlines()) == 1

@@ -24,8 +24,24 @@ def test_a_source_that_parses_but_uses_names_of_python_2_is_translated() -> None
 
 
 def test_what_is_no_python_at_all_is_a_syntax_error() -> None:
-    with pytest.raises(SyntaxError, match="neither Python 3 nor Python 2"):
+    with pytest.raises(SyntaxError, match="invalid Python 2 syntax"):
         python2.translate("this is (not", "note.txt")
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["def f(:\n    pass\n", "x = (1\n", "f(a=1, 2)\n", "x = 08\n", "if x\n    pass\n", "a\0b"],
+)
+def test_a_mistake_in_python_3_is_not_taken_for_python_2(source: str) -> None:
+    assert not python2.needs_translation(source)
+
+
+def test_a_mistake_in_python_2_is_told_with_its_line() -> None:
+    source = 'print "a"\nif x\n    pass\n'
+    assert python2.needs_translation(source)
+    with pytest.raises(SyntaxError, match="invalid Python 2 syntax") as found:
+        python2.translate(source, "old.py")
+    assert (found.value.filename, found.value.lineno, found.value.text) == ("old.py", 2, "if x\n")
 
 
 def test_tabs_and_spaces_are_mixed_as_python_2_read_them() -> None:

@@ -54,13 +54,15 @@ def test_the_package_itself_is_millrace() -> None:
 
 
 def test_a_module_that_is_missing_says_so() -> None:
-    with pytest.raises(ModuleNotFoundError, match="tensorflow.nosuch is not in Millrace"):
+    with pytest.raises(ModuleNotFoundError, match="tf.nosuch is not in Millrace"):
         importlib.import_module("tensorflow.nosuch")
 
 
 def test_a_name_that_is_missing_says_what_is_near() -> None:
     module = importlib.import_module("tensorflow.python.ops.array_ops")
-    with pytest.raises(AttributeError, match=r"conkat is not in Millrace; near it: tf\.concat"):
+    with pytest.raises(
+        AttributeError, match=r"conkat is not in Millrace; did you mean tf\..*concat\?"
+    ):
         _ = module.conkat
     with pytest.raises(ImportError):
         from tensorflow.python.ops.array_ops import no_such_thing  # noqa: F401
@@ -136,7 +138,7 @@ def test_a_module_is_not_another_object_of_the_same_name() -> None:
 
 
 def test_a_module_of_which_there_is_nothing_does_not_import() -> None:
-    with pytest.raises(ModuleNotFoundError, match=r"tensorflow\.contrib\.tensor_forest"):
+    with pytest.raises(ModuleNotFoundError, match=r"tf\.contrib\.tensor_forest"):
         importlib.import_module("tensorflow.contrib.tensor_forest")
 
 

@@ -264,6 +264,13 @@ def test_every_shipped_file_has_its_checksum():
         assert len(mnist._shipped(name)) > 10000
 
 
+def test_without_the_package_of_the_files_the_sentence_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setattr(mnist, "_PACKAGE", "no_such_package")
+    monkeypatch.setattr(mnist, "_IN_A_CLONE", tmp_path / "nowhere")
+    with pytest.raises(errors.NotFoundError, match=r"pip install 'millrace-tf\[mnist\]'"):
+        mnist.read_data_sets(str(tmp_path))
+
+
 def test_a_file_that_is_not_mnists_is_refused(tmp_path):
     write_small_mnist(tmp_path)
     (tmp_path / mnist.TRAIN_IMAGES).write_bytes(label_file(np.zeros(100, np.uint8)))

@@ -18,7 +18,7 @@ def test_paths_start_at_the_callers_folder() -> None:
 
 
 def test_a_resource_is_found_from_the_folder_of_the_package() -> None:
-    assert b"__version__" in tf.resource_loader.load_resource("millrace/platform/version.py")
+    assert b"MILLRACE" in tf.resource_loader.load_resource("millrace/platform/version.py")
     with pytest.raises(OSError):
         tf.resource_loader.load_resource("millrace/no_such_file")
 

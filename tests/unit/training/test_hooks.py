@@ -179,6 +179,22 @@ def test_checkpoints_by_steps_do_not_read_the_global_step_again_after_every_run(
     assert session.runs < 25
 
 
+def test_after_a_pause_the_global_step_is_not_read_after_every_run(tmp_path):
+    """The chief stood still while other workers made more steps than lie between two saves."""
+    saver = NoSaver()
+    hook = tf.train.CheckpointSaverHook(str(tmp_path), save_steps=100, saver=saver)
+    hook.begin()
+    session = CountingSession()
+    hook.after_create_session(session, None)
+    for makes in [1] * 20 + [500] + [1] * 20:
+        step_with(hook, session, makes=makes)
+    session.runs = 0
+    for _ in range(400):
+        step_with(hook, session)
+    assert saver.saved[-4:] == [621, 721, 821, 921]
+    assert session.runs < 25
+
+
 def test_checkpoints_by_steps_keep_up_with_runs_that_come_farther(tmp_path):
     """Other workers make steps too: the pace is learned, and re-learned."""
     saver = NoSaver()

@@ -71,6 +71,19 @@ def test_a_step_that_times_out_says_what_it_waited_for_and_leaves_the_elements(s
     assert waiting(session) == 0
 
 
+@pytest.mark.parametrize("count", [None, 3])
+def test_a_queue_that_starves_says_that_nobody_started_its_runners(session, count):
+    queue = tf.FIFOQueue(3, tf.int32, shapes=[[]])
+    dequeue = queue.dequeue() if count is None else queue.dequeue_many(count)
+    with pytest.raises(tf.errors.DeadlineExceededError, match="started its queue runners"):
+        session.run(dequeue, options=tf.RunOptions(timeout_in_ms=50))
+    session.run(queue.enqueue(1))
+    session.run(queue.dequeue())
+    with pytest.raises(tf.errors.DeadlineExceededError) as found:
+        session.run(dequeue, options=tf.RunOptions(timeout_in_ms=50))
+    assert "runners" not in found.value.message
+
+
 def test_another_failure_in_the_step_cancels_its_wait_and_leaves_the_elements(session):
     queue = tf.FIFOQueue(3, tf.int32, shapes=[[]])
     session.run(queue.enqueue(1))

@@ -1,0 +1,1 @@
+"""MNIST's four files, for `millrace.data.mnist`, which reads them from this package's folder."""
