@@ -5,7 +5,11 @@ operations take it twice as long with each link. A client must not wait for that
 and a server must not lose its cores and memory to it. So a compile runs in a thread of its own.
 When it is over its budget its caller gets `ResourceExhaustedError`, which says which operations
 the program is made of. Nobody can stop XLA's compiler: the thread goes on at the lowest priority,
-and until it ends no other program is compiled, for its client could ask for the next.
+and until it ends no other program of a stage is compiled (`CompilerBusyError`), for its client
+could ask for the next. Stages run without a program meanwhile.
+
+All that XLA compiles comes this way: what is given to `compile`, and what JAX compiles because
+somebody calls a function (`private.compile_through`).
 
 ``MILLRACE_MAX_COMPILE_SECONDS`` and ``MILLRACE_MAX_COMPILE_BYTES`` state the budget.
 
@@ -20,10 +24,12 @@ import resource
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from millrace.compiler import private
+from millrace.compiler.xla import jax
 from millrace.core import errors
 from millrace.platform import exit_wait, limits, logging
 
@@ -69,28 +75,33 @@ def from_environment() -> Budget:
     return Budget(limits.COMPILE_SECONDS.value, limits.COMPILE_BYTES.value)
 
 
+class CompilerBusyError(errors.ResourceExhaustedError):
+    """A program was not compiled because an earlier compile is over its budget and goes on."""
+
+
 class _Compile:
     """One compile, in a thread of its own."""
 
-    def __init__(self, name: str, lowered: Lowered) -> None:
+    def __init__(self, name: str, work: Callable[[], Any]) -> None:
         self.name = name
         self.start = time.monotonic()
         self.done = threading.Event()
         self.error: BaseException | None = None
         self.result: Any = None
-        self._lowered: Lowered | None = lowered
+        self._work: Callable[[], Any] | None = work
         self.thread = threading.Thread(target=self._run, name="millrace-compile", daemon=True)
         exit_wait.begin(self.done, lambda: f"XLA's compiler with {name}")
         self.thread.start()
 
     def _run(self) -> None:
+        _here.is_compiling = True
         try:
-            assert self._lowered is not None
-            self.result = self._lowered.compile()
+            assert self._work is not None
+            self.result = self._work()
         except BaseException as error:
             self.error = error
         finally:
-            self._lowered = None
+            self._work = None
             with _lock:
                 if self in _overdue:
                     _overdue.remove(self)
@@ -104,6 +115,21 @@ class _Compile:
             os.setpriority(os.PRIO_PROCESS, self.thread.native_id or 0, 19)
 
 
+class _Here(threading.local):
+    """What a thread is about to compile.
+
+    Attributes:
+      is_compiling: Whether it compiles, within a budget.
+      name: What its program is called; empty for what nobody has named.
+      nodes: What that is made of.
+    """
+
+    is_compiling = False
+    name = ""
+    nodes: Iterable[Operation] = ()
+
+
+_here = _Here()
 _lock = threading.Lock()
 #: Compiles that are over their budget, and go on because nobody can stop them.
 _overdue: list[_Compile] = []
@@ -124,20 +150,57 @@ def compile(
       What `lowered.compile()` returns.
 
     Raises:
-      ResourceExhaustedError: It takes more, or an earlier compile that took more still runs.
+      CompilerBusyError: An earlier compile that took more than its budget still runs.
+      ResourceExhaustedError: It takes more than its budget.
     """
-    allowed = budget or from_environment()
+    _refuse_if_busy(name)
+    return _within(budget or from_environment(), lowered.compile, name, nodes)
+
+
+def jitted(function: Callable[..., Any], name: str, nodes: Iterable[Operation]) -> Any:
+    """`jax.jit(function)`, whose compiles are told by a name and what they are made of."""
+    program = jax.jit(function)
+
+    def call(*arguments: Any) -> Any:
+        before = _here.name, _here.nodes
+        _here.name, _here.nodes = name, nodes
+        try:
+            return program(*arguments)
+        finally:
+            _here.name, _here.nodes = before
+
+    return call
+
+
+def _enter(work: Callable[[], Any], program: str) -> Any:
+    """Compiles what JAX wants compiled, in any thread."""
+    if _here.is_compiling:
+        return work()
+    if _here.name:
+        _refuse_if_busy(_here.name)
+    return _within(from_environment(), work, _here.name or program, _here.nodes)
+
+
+private.compile_through(_enter)
+
+
+def _refuse_if_busy(name: str) -> None:
     with _lock:
         if _overdue:
             other = _overdue[0]
-            raise errors.ResourceExhaustedError(
+            raise CompilerBusyError(
                 None,
                 None,
                 f"{name} is not compiled: the compile of {other.name} is over its budget and has "
                 f"been running for {time.monotonic() - other.start:.0f} s.",
             )
+
+
+def _within(
+    allowed: Budget, compile_it: Callable[[], Any], name: str, nodes: Iterable[Operation]
+) -> Any:
     before = _resident_bytes()
-    work = _Compile(name, lowered)
+    work = _Compile(name, compile_it)
     while not work.done.wait(_LOOK_SECONDS):
         seconds, grown = time.monotonic() - work.start, _resident_bytes() - before
         if seconds > allowed.seconds:

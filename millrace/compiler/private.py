@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import importlib
 import os
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jaxlib
@@ -56,6 +57,10 @@ INTERFACES = {
     ),
     "program arguments": Interface(
         "tasks compile an update once for all workers", "once per worker"
+    ),
+    "compiles": Interface(
+        "all that XLA compiles has a budget of time and memory",
+        "only the programs of stages have one",
     ),
     "oneDNN": Interface("large convolutions are oneDNN's", "they are XLA's own"),
 }
@@ -178,3 +183,27 @@ def define_prng_impl(**parts: Any) -> Any:
     """
     name = "jax._src.extend.random" if knows("lazy imports") else "jax.extend.random"
     return importlib.import_module(name).define_prng_impl(**parts)
+
+
+def compile_through(enter: Callable[[Callable[[], Any], str], Any]) -> bool:
+    """Lets all that XLA compiles in this process go through a function.
+
+    Args:
+      enter: Is given the compile and the program's name, and returns the compile's result.
+
+    Returns:
+      Whether that can be.
+    """
+    if not knows("compiles"):
+        return False
+    compiler: Any = importlib.import_module("jax._src.compiler")
+    original = compiler.compile_or_get_cached
+
+    @functools.wraps(original)
+    def compile_or_get_cached(backend: Any, computation: Any, *rest: Any, **more: Any) -> Any:
+        name = str(computation.operation.attributes["sym_name"]).strip('"')
+        work = functools.partial(original, backend, computation, *rest, **more)
+        return enter(work, name)
+
+    compiler.compile_or_get_cached = compile_or_get_cached
+    return True

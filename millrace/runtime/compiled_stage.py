@@ -303,7 +303,10 @@ class CompiledStage:
             return
         COUNTS.waits += 1
         self.programs.counts.waits += 1
-        self._compile(shape, self._forms(inputs, step), inputs, step.resources)
+        try:
+            self._compile(shape, self._forms(inputs, step), inputs, step.resources)
+        except budget.CompilerBusyError as busy:
+            shape.reason = busy.message  # It is no fault of this step: it runs on tier 0.
 
     def _compile_in_background(self, shape: Shape, inputs: list[Any], step: Any) -> None:
         try:
@@ -319,6 +322,9 @@ class CompiledStage:
         def compile_it() -> None:
             try:
                 self._compile(shape, forms, static, resources)
+            except budget.CompilerBusyError:
+                shape.is_queued = False  # It is asked for again.
+                raise
             except Exception as error:
                 shape.reason = f"it cannot be compiled: {error}"
                 raise

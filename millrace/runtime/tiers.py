@@ -21,6 +21,7 @@ import enum
 import os
 import queue
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
@@ -40,6 +41,8 @@ _FEW_SHAPES = 2
 _FIRST_SHARE = 0.1
 #: After so many runs of a program it is known how long it takes; the first is not counted.
 _MEASURED_RUNS = 3
+#: A compile that takes longer does not hold up others; so many such ones run at a time.
+_LONG_COMPILE_SECONDS, _MAX_SLOW = 5.0, 3
 #: A program stays if it takes at most so many times what tier 0 takes.
 _TOLERANCE = 1.1
 
@@ -204,43 +207,72 @@ class Programs:
 
 
 class BackgroundCompiler:
-    """Compiles what it is given, one after the other, in a thread that ends when none is left."""
+    """Compiles what it is given, one after the other, in a thread that ends when none is left.
 
-    def __init__(self) -> None:
+    What is compiled for long does not hold up the rest: another thread goes on with it.
+
+    Args:
+      patience: Seconds after which a job is one that lasts.
+    """
+
+    def __init__(self, patience: float = _LONG_COMPILE_SECONDS) -> None:
+        self._patience = patience
         self._lock = threading.Lock()
         self._jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
+        self._threads: set[threading.Thread] = set()
+        #: Those whose job lasts.
+        self._slow: set[threading.Thread] = set()
 
     def submit(self, job: Callable[[], None]) -> None:
         """Runs `job` in the background."""
         with self._lock:
             self._jobs.put(job)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._work, name="millrace-compiler")
-                self._thread.start()
+            self._start()
+
+    def _start(self) -> None:
+        """Starts a thread, if there are jobs that none takes soon; `_lock` is held."""
+        if self._threads == self._slow and len(self._slow) < _MAX_SLOW and not self._jobs.empty():
+            thread = threading.Thread(target=self._work, name="millrace-compiler")
+            self._threads.add(thread)
+            thread.start()
 
     def wait(self, timeout: float) -> bool:
         """Waits until all is compiled; false if that takes longer than `timeout` seconds."""
-        thread = self._thread
-        if thread is not None:
-            thread.join(timeout)
-        return self._thread is None
+        deadline = time.monotonic() + timeout
+        while self._threads and time.monotonic() < deadline:
+            for thread in list(self._threads):
+                thread.join(max(0.0, deadline - time.monotonic()))
+        return not self._threads
 
     def _work(self) -> None:
         with contextlib.suppress(OSError, AttributeError):
             # Steps come first: this is the priority of this thread alone, on Linux.
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
+        me = threading.current_thread()
         while True:
             with self._lock:
+                self._slow.discard(me)
                 # A program that ends waits for this thread, but not for all that is left.
-                if self._jobs.empty() or not threading.main_thread().is_alive():
-                    self._thread = None
+                is_over = self._jobs.empty() or not threading.main_thread().is_alive()
+                if is_over or len(self._threads - self._slow) > 1:
+                    self._threads.discard(me)
                     return
                 job = self._jobs.get()
+            lasts = threading.Timer(self._patience, self._step_aside, (me,))
+            lasts.daemon = True
+            lasts.start()
             try:
                 job()
             except Exception as error:
                 logging.warning("A program was not compiled, tier 0 goes on: %s", error)
+            finally:
+                lasts.cancel()
+
+    def _step_aside(self, thread: threading.Thread) -> None:
+        with self._lock:
+            if thread in self._threads:
+                self._slow.add(thread)
+                self._start()
 
 
 #: Of this process.

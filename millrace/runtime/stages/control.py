@@ -7,11 +7,13 @@ for gradients of loops whose length is only known as they run.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
+from millrace.compiler import budget
 from millrace.compiler.xla import jax, jnp
 from millrace.core import errors
 from millrace.graph.function import Function
@@ -238,7 +240,10 @@ class LoopGradientStage(_FunctionStage):
 
             self._compiled = holds, advance, pull_back
             if in_programs:
-                ready = jax.jit if tiers.mode() is tiers.Mode.NOW else NumpyFunction
+                ready: Any = NumpyFunction
+                if tiers.mode() is tiers.Mode.NOW:
+                    inner = [self.node, *_inner_nodes(body_of(self.node, body))]
+                    ready = functools.partial(budget.jitted, name=self.name, nodes=inner)
                 self._compiled = ready(holds), ready(advance), ready(pull_back)
         return self._compiled
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from millrace.compiler import one_pass
+from millrace.compiler import budget, one_pass
 from millrace.compiler.xla import JOINING_LOOPS, compiled, jax
 from millrace.core import aligned, errors
 from millrace.core.written import Written
@@ -218,6 +218,8 @@ class UpdateStage(_RowStage):
         self._padded = bool(node.attrs.get("_padded"))
         #: Made at the first run: XLA must not be asked about before its threads are chosen.
         self._program: Any = None
+        #: For how many rows it was compiled.
+        self._lengths: set[int] = set()
         #: By their number: memory for rows of each table, used while `_lock` is held.
         self._rows: dict[int, list[Any]] = {}
         self._lock = threading.Lock()
@@ -235,6 +237,8 @@ class UpdateStage(_RowStage):
         given[update.indices - update.variables] = None
         slots = self._slots.slots(step.resources)
         locked = in_lock_order(slots)
+        if indices.ndim == 1 and len(indices) not in self._lengths:
+            self._compile(slots, len(indices), given)
         with self._lock:
             for slot in locked:
                 slot.lock.acquire()
@@ -248,6 +252,35 @@ class UpdateStage(_RowStage):
                     slot.lock.release()
         return self._compiled.run(inputs, step)
 
+    def _compile(self, slots: list[VariableSlot], length: int, given: list[Value]) -> None:
+        """Compiles for so many rows, while others use the variables.
+
+        Raises:
+          ResourceExhaustedError: It takes more than its budget.
+        """
+        tables = [slot.value for slot in slots]
+        if any(not isinstance(table, jax.Array) for table in tables):
+            return
+        kinds = [table.dtype for table in tables]
+        with self._lock:
+            if self._program is None:
+                options = JOINING_LOOPS if one_pass.is_possible() else None
+                self._program = compiled(self._new_rows, donate_argnums=(0, 1), options=options)
+
+        def form(shape: tuple[int, ...], kind: Any) -> Any:
+            return jax.ShapeDtypeStruct(shape, kind)  # type: ignore[no-untyped-call]
+
+        rows = [form((length, *self._shape[1:]), kind) for kind in kinds]
+        others = [None if v is None else form(v.shape, v.dtype) for v in given]
+        lowered = self._program.lower([form(self._shape, kind) for kind in kinds], rows, others)
+        try:
+            budget.compile(lowered, self.name, self.nodes)
+        except budget.CompilerBusyError:
+            return  # Such a program is small: it is compiled when it is called.
+        if len(self._lengths) >= _MAX_LENGTHS:
+            self._lengths.clear()
+        self._lengths.add(length)
+
     def _update_rows(
         self,
         slots: list[VariableSlot],
@@ -256,6 +289,8 @@ class UpdateStage(_RowStage):
         given: list[Value],
     ) -> bool:
         """Updates the rows, or nothing; returns whether it could."""
+        if self._program is None:
+            return False
         tables = [slot.value for slot in slots]
         shape, length = self._shape, len(indices)
         for table in tables:
@@ -276,9 +311,6 @@ class UpdateStage(_RowStage):
         for memory, table, part in zip(self._memories, tables, rows, strict=True):
             own = memory.of(part, length)[:count]
             memory.of(table, shape[0]).take(places, out=own, mode="clip")
-        if self._program is None:
-            options = JOINING_LOOPS if one_pass.is_possible() else None
-            self._program = compiled(self._new_rows, donate_argnums=(0, 1), options=options)
         tables, rows = self._program(tables, rows, given)
         for slot, memory, table, part in zip(slots, self._memories, tables, rows, strict=True):
             memory.of(table, shape[0])[places] = memory.of(part, length)[:count]

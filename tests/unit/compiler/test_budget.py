@@ -137,3 +137,43 @@ def test_steps_go_on_without_a_program_when_a_compile_is_over_its_budget(spent, 
 
         until(asked)
     assert "MatMul" in spent[0]
+
+
+def test_all_that_jax_compiles_has_a_budget(monkeypatch):
+    told, entered = [], []
+    within = budget._within
+
+    def noting(allowed, work, name, nodes):
+        entered.append(name)
+        return within(allowed, work, name, nodes)
+
+    def listen(event, seconds, **kind):
+        if event.endswith("backend_compile_duration"):
+            told.append(kind.get("fun_name"))
+
+    monkeypatch.setattr(budget, "_within", noting)
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    try:
+        x = jax.numpy.arange(13.0)  # a shape of this test's own
+        jax.numpy.cumsum(x * 2)
+        jax.jit(lambda x: x * 3)(x)
+        jax.jit(lambda x: x * 5).lower(x).compile()
+        jax.lax.while_loop(lambda x: x[0] < 3, lambda x: x + 1, x)
+        budget.jitted(lambda x: x * 7, "named", nodes(Mul=1))(x)
+        budget.compile(jax.jit(lambda x: x * 11).lower(x), "stage", (), ENOUGH)
+    finally:
+        jax.monitoring.unregister_event_duration_listener(listen)
+    assert len(entered) == len(told) >= 7
+    assert {"named", "stage"} <= {*entered}
+
+
+def test_while_one_is_over_its_budget_others_run_without_a_program(endless, monkeypatch):
+    monkeypatch.setenv("MILLRACE_COMPILE", "now")
+    with pytest.raises(tf.errors.ResourceExhaustedError):
+        budget.compile(endless, "the first", (), Budget(0.0, 1 << 40))
+    x, y = product()
+    with tf.Session() as sess:
+        assert sess.run(y, {x: [[0.0] * 4]}) == 0.0
+        before = tiers.COUNTS.program_runs
+        assert sess.run(y, {x: [[0.0] * 4]}) == 0.0
+        assert tiers.COUNTS.program_runs == before

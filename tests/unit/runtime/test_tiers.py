@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 
 import numpy as np
@@ -206,3 +207,17 @@ def test_what_keeps_its_shape_is_compiled_though_other_parts_change() -> None:
         assert tiers.COUNTS.compiles - compiles <= 4
         assert tiers.COUNTS.program_runs > runs
         np.testing.assert_allclose(found, losses("never", patch), rtol=1e-5)
+
+
+def test_a_compile_that_lasts_does_not_hold_up_the_next():
+    compiler = tiers.BackgroundCompiler(patience=0.0)
+    second_is_done, third_is_done = threading.Event(), threading.Event()
+    ended = []
+
+    def first():
+        ended.append(second_is_done.wait(60) and third_is_done.wait(60))
+
+    for job in (first, second_is_done.set, third_is_done.set):
+        compiler.submit(job)
+    assert compiler.wait(60)
+    assert ended == [True]
