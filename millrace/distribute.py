@@ -2,6 +2,9 @@
 
 from millrace.server.server import Server as Server
 from millrace.training.replicas import cluster_resolver as cluster_resolver
+from millrace.training.replicas import distribute_experimental as experimental  # noqa: F401
+from millrace.training.replicas.strategy import InputContext as InputContext
+from millrace.training.replicas.strategy import MirroredStrategy as MirroredStrategy
 from millrace.training.replicas.strategy import OneDeviceStrategy as OneDeviceStrategy
 from millrace.training.replicas.strategy import ReduceOp as ReduceOp
 from millrace.training.replicas.strategy import Strategy as Strategy

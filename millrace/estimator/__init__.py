@@ -1,7 +1,31 @@
 """`tf.estimator`: models with their training, evaluation and export. Re-exports only."""
 
-from millrace.estimator import export
+from millrace.estimator import experimental, export, inputs
+from millrace.estimator.estimator import Estimator
 from millrace.estimator.estimator_spec import EstimatorSpec
+from millrace.estimator.exporter import BestExporter, Exporter, FinalExporter, LatestExporter
+from millrace.estimator.extenders import add_metrics
 from millrace.estimator.mode_keys import ModeKeys
 from millrace.estimator.run_config import RunConfig
+from millrace.estimator.specs import EvalSpec, TrainSpec
+from millrace.estimator.training import train_and_evaluate
+from millrace.train import (
+    CheckpointSaverHook,
+    CheckpointSaverListener,
+    FeedFnHook,
+    FinalOpsHook,
+    GlobalStepWaiterHook,
+    LoggingTensorHook,
+    NanLossDuringTrainingError,
+    NanTensorHook,
+    ProfilerHook,
+    SecondOrStepTimer,
+    SessionRunArgs,
+    SessionRunContext,
+    SessionRunHook,
+    SessionRunValues,
+    StepCounterHook,
+    StopAtStepHook,
+    SummarySaverHook,
+)
 from millrace.training.checkpoint.warm_start import VocabInfo, WarmStartSettings

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from millrace.core.config import RewriterConfig
 from millrace.estimator import cluster_place
 from millrace.estimator.cluster_place import TaskType
 from millrace.platform.function_arguments import fn_args
+from millrace.training.replicas.device_setter import STANDARD_PS_OPS
 
 #: For the two periods of checkpoints, whose defaults depend on each other.
 _USE_DEFAULT: Any = object()
@@ -421,3 +423,43 @@ def _model_dir(tf_config: Mapping[str, Any], model_dir: Any) -> Any:
             )
         tf.logging.info("Using model_dir in TF_CONFIG: %s", in_tf_config)
     return model_dir or in_tf_config
+
+
+def maybe_overwrite_model_dir_and_session_config(
+    config: RunConfig | None, model_dir: Any
+) -> RunConfig:
+    """A RunConfig with a folder and a session's configuration, whatever was given.
+
+    Raises:
+      ValueError: It is none, or has another folder.
+    """
+    if config is None:
+        config = RunConfig()
+        tf.logging.info("Using default config.")
+    if not isinstance(config, RunConfig):
+        raise ValueError(f"config must be an instance of `RunConfig`, but provided {config}.")
+    if config.session_config is None:
+        config = RunConfig.replace(config, session_config=get_default_session_config())
+    model_dir = path_to_str(model_dir)
+    if model_dir is not None and config.model_dir not in (None, model_dir):
+        raise ValueError(
+            "`model_dir` are set both in constructor and `RunConfig`, but with different values. "
+            f"In constructor: '{model_dir}', in `RunConfig`: '{config.model_dir}' "
+        )
+    if not model_dir and config.model_dir is None:
+        model_dir = tempfile.mkdtemp()
+        tf.logging.warning("Using temporary folder as model directory: %s", model_dir)
+    return RunConfig.replace(config, model_dir=model_dir) if model_dir else config
+
+
+def device_function_of(config: RunConfig) -> Any:
+    """Puts variables on the ps and the rest on this task; None without ps."""
+    if config.num_ps_replicas == 0:
+        return None
+    return tf.train.replica_device_setter(
+        ps_tasks=config.num_ps_replicas,
+        worker_device=f"/job:{config.task_type}/task:{config.task_id}",
+        merge_devices=True,
+        ps_ops=list(STANDARD_PS_OPS),
+        cluster=config.cluster_spec,
+    )

@@ -59,6 +59,8 @@ class StopAfterNEvalsHook(tf.train.SessionRunHook):
         self._num_evals = num_evals
         self._evals_completed: Any = None
         self._log_progress = log_progress
+        #: Steps between reports: about ten of a long evaluation, every one of a short.
+        self._log_every = 1 if num_evals is None or num_evals < 20 else num_evals // 10
 
     def _set_evals_completed_tensor(self, updated_eval_step: Any) -> None:
         self._evals_completed = updated_eval_step
@@ -71,7 +73,10 @@ class StopAfterNEvalsHook(tf.train.SessionRunHook):
         """Stops when it is reached."""
         done = run_values.results["evals_completed"]
         if self._log_progress:
-            tf.logging.info("Evaluation [%d/%s]", done, self._num_evals)
+            if self._num_evals is None:
+                tf.logging.info("Evaluation [%d]", done)
+            elif done % self._log_every == 0 or done == self._num_evals:
+                tf.logging.info("Evaluation [%d/%d]", done, self._num_evals)
         if self._num_evals is not None and done >= self._num_evals:
             run_context.request_stop()
 
@@ -115,7 +120,7 @@ def _scaffold(scaffold: Any) -> Any:
 
 
 def evaluate_once(
-    checkpoint_path: str,
+    checkpoint_path: str | None,
     master: str = "",
     scaffold: Any = None,
     eval_ops: Any = None,
@@ -125,7 +130,7 @@ def evaluate_once(
     hooks: Any = None,
     config: Any = None,
 ) -> Any:
-    """Evaluates one checkpoint; returns the values of `final_ops`.
+    """Evaluates one checkpoint (None: a model as it is initialised); the values of `final_ops`.
 
     `eval_ops` run until a hook stops the evaluation (`StopAfterNEvalsHook`).
     """
@@ -133,29 +138,34 @@ def evaluate_once(
     hooks = list(hooks or [])
     if eval_ops is not None:
         update = assign_add(eval_step, 1)
-        for hook in hooks:
-            if isinstance(hook, StopAfterNEvalsHook):
-                hook._set_evals_completed_tensor(update)
         if isinstance(eval_ops, dict):
             eval_ops = {**eval_ops, "update_eval_step": update}
         elif isinstance(eval_ops, tuple | list):
             eval_ops = [*eval_ops, update]
         else:
             eval_ops = [eval_ops, update]
-    final = tf.train.FinalOpsHook(final_ops, final_ops_feed_dict)
-    hooks.append(final)
+        done = eval_ops.values() if isinstance(eval_ops, dict) else eval_ops
+        with tf.control_dependencies(list(done)):
+            evals_completed = tf.identity(eval_step.read_value())
+        for hook in hooks:
+            if isinstance(hook, StopAfterNEvalsHook):
+                hook._set_evals_completed_tensor(evals_completed)
+    tf.logging.info("Starting evaluation at %s", time.strftime("%Y-%m-%dT%H:%M:%S"))
+    began = time.time()
     creator = tf.train.ChiefSessionCreator(
         scaffold=_scaffold(scaffold),
         checkpoint_filename_with_path=checkpoint_path,
         master=master,
         config=config,
     )
-    tf.logging.info("Starting evaluation at %s", time.strftime("%Y-%m-%d-%H:%M:%S"))
+    final = tf.train.FinalOpsHook(final_ops, final_ops_feed_dict)
+    hooks.append(final)
     with tf.train.MonitoredSession(session_creator=creator, hooks=hooks) as session:
         if eval_ops is not None:
             while not session.should_stop():
                 session.run(eval_ops, feed_dict)
-    tf.logging.info("Finished evaluation")
+    tf.logging.info("Inference Time : %0.5fs", time.time() - began)
+    tf.logging.info("Finished evaluation at %s", time.strftime("%Y-%m-%d-%H:%M:%S"))
     return final.final_ops_values
 
 

@@ -7,3 +7,9 @@ from millrace.estimator.export.export_output import (
     PredictOutput,
     RegressionOutput,
 )
+from millrace.estimator.export.receivers import (
+    ServingInputReceiver,
+    TensorServingInputReceiver,
+    build_parsing_serving_input_receiver_fn,
+    build_raw_serving_input_receiver_fn,
+)

@@ -167,7 +167,7 @@ class QueueRunner:
         """One thread: enqueues until there is a reason to end."""
         is_last = False
         try:
-            enqueue, standing = _repeated(session, enqueue_op)
+            enqueue, standing = self._enqueuing(session, enqueue_op)
             if standing is not None:
                 # The task that enqueues does so again and again by itself, until it is told not to.
                 enqueue = standing.run
@@ -190,6 +190,12 @@ class QueueRunner:
                 self._exceptions_raised.append(error)
             raise
         self._count_down(session)
+
+    def _enqueuing(self, session: Any, enqueue_op: Any) -> tuple[Callable[[], Any], Any]:
+        """What enqueues once, and what does so again and again by itself, if there is such."""
+        if isinstance(session, BaseSession):
+            return session._make_repeated(enqueue_op)
+        return session.make_callable(enqueue_op), None
 
     def _count_down(self, session: Any) -> bool:
         """One thread of the session has ended; whether it was the last."""
@@ -281,13 +287,6 @@ register_proto_function(
     to_proto=QueueRunner.to_proto,
     from_proto=QueueRunner.from_proto,
 )
-
-
-def _repeated(session: Any, operation: Any) -> tuple[Callable[[], Any], Any]:
-    """What enqueues once, and what does so again and again by itself, if there is such a thing."""
-    if isinstance(session, BaseSession):
-        return session._make_repeated(operation)
-    return session.make_callable(operation), None
 
 
 def add_queue_runner(qr: QueueRunner, collection: str = GraphKeys.QUEUE_RUNNERS) -> None:

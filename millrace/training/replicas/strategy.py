@@ -7,10 +7,12 @@ sessions, not with strategies; libraries that ask which strategy is in use get t
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import enum
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from millrace.core import errors
 from millrace.graph.defaults import device
 
 
@@ -38,6 +40,21 @@ class Strategy:
         """Calls `fn` for the one replica."""
         return fn(*args, **(kwargs or {}))
 
+    def run(self, fn: Callable[..., Any], args: Any = (), kwargs: Any = None) -> Any:
+        """Calls `fn` for the one replica."""
+        return fn(*args, **(kwargs or {}))
+
+    @property
+    def extended(self) -> Strategy:
+        """Where TensorFlow keeps what few programs need: with one replica, the same object."""
+        return self
+
+    def call_for_each_replica(
+        self, fn: Callable[..., Any], args: Any = (), kwargs: Any = None
+    ) -> Any:
+        """Calls `fn` for the one replica."""
+        return fn(*args, **(kwargs or {}))
+
     def reduce(self, reduce_op: Any, value: Any, axis: Any = None) -> Any:
         """The value of the one replica.
 
@@ -56,23 +73,107 @@ class Strategy:
 class OneDeviceStrategy(Strategy):
     """Everything inside its scope is on one device."""
 
-    def __init__(self, device: str) -> None:
+    def __init__(self, device: str, num_gpus_per_worker: int | None = None) -> None:
         """Takes the device's name."""
         self._device = device
 
     @contextlib.contextmanager
     def scope(self) -> Iterator[Strategy]:
         """What is built inside is on the device, and finds this strategy."""
-        _entered.append(self)
-        try:
-            with device(self._device):
-                yield self
-        finally:
-            _entered.pop()
+        with _as_current(self), device(self._device):
+            yield self
+
+
+class MirroredStrategy(Strategy):
+    """A replica on each device of this process; here there is one."""
+
+    def __init__(self, devices: Any = None, cross_device_ops: Any = None, **_: Any) -> None:
+        """Makes the strategy.
+
+        Args:
+          devices: The names of the devices; None for all there are.
+          cross_device_ops: How gradients are joined; with one replica there is nothing to join.
+
+        Raises:
+          UnimplementedError: Several devices are named.
+        """
+        self._devices = tuple(devices or ("/cpu:0",))
+        if len(set(self._devices)) > 1:
+            raise errors.UnimplementedError(
+                None,
+                None,
+                f"MirroredStrategy over several devices ({', '.join(self._devices)}): a process "
+                "trains one replica here. Leave `devices` out, and train several replicas with "
+                "tf.estimator.train_and_evaluate on a cluster, or build towers "
+                "(examples/towers.py).",
+            )
+
+    @contextlib.contextmanager
+    def scope(self) -> Iterator[Strategy]:
+        """What is built inside finds this strategy."""
+        with _as_current(self):
+            yield self
+
+
+class ParameterServerStrategy(Strategy):
+    """Variables on parameter servers, a replica per worker, each with a graph of its own.
+
+    An Estimator whose TF_CONFIG names a cluster does this with or without the strategy.
+    """
+
+    def __init__(self, cluster_resolver: Any = None, **_: Any) -> None:
+        """Takes who is in the cluster; an Estimator reads TF_CONFIG."""
+        self.cluster_resolver = cluster_resolver
+
+    @contextlib.contextmanager
+    def scope(self) -> Iterator[Strategy]:
+        """What is built inside finds this strategy."""
+        with _as_current(self):
+            yield self
+
+
+@dataclasses.dataclass(frozen=True)
+class InputContext:
+    """Which part of the input a worker reads: what an input function may take."""
+
+    num_input_pipelines: int = 1
+    input_pipeline_id: int = 0
+    num_replicas_in_sync: int = 1
+
+    def get_per_replica_batch_size(self, global_batch_size: int) -> int:
+        """The size of a replica's batch.
+
+        Raises:
+          ValueError: It is no whole number.
+        """
+        if global_batch_size % self.num_replicas_in_sync:
+            raise ValueError(
+                f"The `global_batch_size` {global_batch_size} is not divisible by "
+                f"`num_replicas_in_sync` {self.num_replicas_in_sync} "
+            )
+        return global_batch_size // self.num_replicas_in_sync
+
+
+@dataclasses.dataclass(frozen=True)
+class DistributeConfig:
+    """The strategies of training and evaluation, for a RunConfig."""
+
+    train_distribute: Any = None
+    eval_distribute: Any = None
+    remote_cluster: Any = None
 
 
 _default = Strategy()
 _entered: list[Strategy] = []
+
+
+@contextlib.contextmanager
+def _as_current(strategy: Strategy) -> Iterator[None]:
+    _entered.append(strategy)
+    try:
+        yield
+    finally:
+        _entered.pop()
 
 
 def get_strategy() -> Strategy:

@@ -150,3 +150,26 @@ def test_the_period_that_is_given_last_rules_out_the_other() -> None:
 def test_only_settings_can_be_replaced() -> None:
     with pytest.raises(ValueError, match="Replacing task_id is not supported"):
         tf.estimator.RunConfig().replace(task_id=1)
+
+
+def test_strategies_have_one_replica_in_a_process() -> None:
+    strategies = (
+        tf.distribute.MirroredStrategy(),
+        tf.distribute.OneDeviceStrategy("/cpu:0"),
+        tf.distribute.experimental.ParameterServerStrategy(),
+        tf.contrib.distribute.MirroredStrategy(num_gpus=4),
+    )
+    for strategy in strategies:
+        assert tf.estimator.RunConfig(train_distribute=strategy).train_distribute is strategy
+        with strategy.scope():
+            assert tf.distribute.get_strategy() is strategy
+        assert not tf.distribute.has_strategy()
+    with pytest.raises(tf.errors.UnimplementedError, match="a process trains one replica"):
+        tf.distribute.MirroredStrategy(["/cpu:0", "/cpu:1"])
+    both = tf.contrib.distribute.DistributeConfig(strategies[0], strategies[1])
+    config = tf.estimator.RunConfig(experimental_distribute=both)
+    assert (config.train_distribute, config.eval_distribute) == strategies[:2]
+    context = tf.distribute.InputContext(num_replicas_in_sync=2)
+    assert context.get_per_replica_batch_size(6) == 3
+    with pytest.raises(ValueError, match="not divisible"):
+        context.get_per_replica_batch_size(7)
