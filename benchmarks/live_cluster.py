@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from cluster_workloads import WORKLOADS
 from processes import Task, environment_of, free_ports
+from virtual_hosts import VirtualHosts
 
 #: From when a cluster runs again to when it is measured: caches, connections, look-outs.
 SETTLING_SECONDS = 0.3
@@ -25,8 +26,12 @@ SETTLING_SECONDS = 0.3
 
 def hosts_of(ps: int, workers: int) -> dict[str, list[str]]:
     """Addresses for the tasks of a cluster, by job."""
-    addresses = [f"127.0.0.1:{port}" for port in free_ports(ps + workers)]
-    return {"ps": addresses[:ps], "worker": addresses[ps:]}
+    return by_job([f"127.0.0.1:{port}" for port in free_ports(ps + workers)], ps)
+
+
+def by_job(addresses: Sequence[str], ps: int) -> dict[str, list[str]]:
+    """Addresses by job: the first ones are those of ps tasks."""
+    return {"ps": list(addresses[:ps]), "worker": list(addresses[ps:])}
 
 
 def commands(
@@ -68,6 +73,7 @@ class LiveCluster:
         *,
         size: tuple[int, int] | None = None,
         environment: Mapping[str, str] | None = None,
+        on: VirtualHosts | None = None,
     ) -> None:
         """Starts the tasks and waits until all workers train.
 
@@ -77,12 +83,14 @@ class LiveCluster:
           name: Of the workload.
           size: How many ps and workers, if not as many as the workload says.
           environment: In which its tasks run; what a user would have, if none is given.
+          on: One host for each task, the ps tasks first; all on this machine if None.
 
         Raises:
           RuntimeError: A task has failed.
         """
         workload = WORKLOADS[name]
-        self.hosts = hosts_of(*(size or (workload.ps, workload.workers)))
+        ps, workers = size or (workload.ps, workload.workers)
+        self.hosts = by_job(on.addresses, ps) if on else hosts_of(ps, workers)
         self.tasks: dict[str, list[Task]] = {"ps": [], "worker": []}
         self._stack = contextlib.ExitStack()
         folder = pathlib.Path(self._stack.enter_context(tempfile.TemporaryDirectory()))
@@ -92,7 +100,9 @@ class LiveCluster:
                 for index, line in enumerate(lines):
                     path = folder / f"{job}{index}"
                     log = self._stack.enter_context(path.open("w"))
-                    task = Task(line, environment or environment_of(library), log)
+                    place = index if job == "ps" else ps + index
+                    within = on.within(place) if on else ()
+                    task = Task([*within, *line], {**(environment or environment_of(library))}, log)
                     self._stack.callback(task.end)
                     self.tasks[job].append(task)
             firsts = [worker.report()["first_step"] for worker in self.tasks["worker"]]
@@ -113,7 +123,7 @@ class LiveCluster:
 
     def _signal(self, number: int) -> None:
         for task in (*self.tasks["worker"], *self.tasks["ps"]):
-            task.process.send_signal(number)
+            task.signal(number)
 
     def stop(self) -> None:
         """Lets nothing of it run until `go_on`."""

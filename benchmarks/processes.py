@@ -64,13 +64,16 @@ def _end_with_parent() -> None:
 
 
 class Task:
-    """One process of a cluster; its lines that begin with @ are reports."""
+    """One process of a cluster; its lines that begin with @ are reports.
+
+    It may be wrapped: what was started then only waits for the process that is meant.
+    """
 
     def __init__(self, command: list[str], environment: dict[str, str], log: Any) -> None:
         self.log = log
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
-            text=True, env=environment, cwd=HERE, preexec_fn=_end_with_parent,
+            text=True, env=environment, cwd=HERE, preexec_fn=_end_with_parent, process_group=0,
         )  # fmt: skip
         self._reports: queue.Queue[dict | None] = queue.Queue()
         threading.Thread(target=self._read, daemon=True).start()
@@ -109,23 +112,38 @@ class Task:
         self.process.stdin.write("step\n")
         self.process.stdin.flush()
 
+    def signal(self, number: int) -> None:
+        """Sends a signal to the process, and to what it is wrapped in."""
+        os.killpg(self.process.pid, number)
+
+    @property
+    def _pid(self) -> int:
+        """The process itself: the only child of what wraps it, if something does."""
+        pid = self.process.pid
+        command = pathlib.Path(f"/proc/{pid}/comm").read_text()
+        while command.strip() in ("ip", "unshare"):
+            (child,) = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+            pid = int(child)
+            command = pathlib.Path(f"/proc/{pid}/comm").read_text()
+        return pid
+
     def peak_bytes(self) -> int:
         """The largest resident set so far."""
         with contextlib.suppress(OSError):
-            for line in pathlib.Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
+            for line in pathlib.Path(f"/proc/{self._pid}/status").read_text().splitlines():
                 if line.startswith("VmHWM:"):
                     return int(line.split()[1]) * 1024
         return 0
 
     def cpu_seconds(self) -> float:
         """The CPU time of all its threads so far."""
-        text = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text()
+        text = pathlib.Path(f"/proc/{self._pid}/stat").read_text()
         fields = text.rpartition(")")[2].split()  # The name before it may hold anything.
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def end(self) -> None:
         if self.process.poll() is None:
-            self.process.send_signal(signal.SIGKILL)  # which a stopped one hears, too
+            self.signal(signal.SIGKILL)  # which a stopped one hears, too
         self.process.wait()
         for stream in (self.process.stdin, self.process.stdout):
             with contextlib.suppress(OSError):
