@@ -44,7 +44,7 @@ class _Guest:
     def __init__(self, connection: Any, deadline: float) -> None:
         self.connection = connection
         self.deadline = deadline
-        self.is_shaken = not isinstance(connection, ssl.SSLSocket)
+        self.is_shaken = not isinstance(connection, TlsSocket)
         self.ticket = b""
 
     def go_on(self) -> int | None:
@@ -58,14 +58,15 @@ class _Guest:
                 self.connection.do_handshake()
                 self.is_shaken = True
             while len(self.ticket) < TICKET_BYTES:
-                piece = self.connection.recv(TICKET_BYTES - len(self.ticket))
-                if not piece:
+                piece = bytearray(TICKET_BYTES - len(self.ticket))
+                count = self.connection.recv_into(memoryview(piece))
+                if not count:
                     raise ConnectionError("it ended before its ticket")
-                self.ticket += piece
-        except (ssl.SSLWantReadError, BlockingIOError):
+                self.ticket += piece[:count]
+        except BlockingIOError:
+            if not self.is_shaken and self.connection.has_unsent:
+                return selectors.EVENT_WRITE
             return selectors.EVENT_READ
-        except ssl.SSLWantWriteError:
-            return selectors.EVENT_WRITE
         return None
 
 
@@ -212,11 +213,7 @@ class SocketListener:
         """Takes a new connection as a guest."""
         connection.setblocking(False)
         if self._context is not None:
-            # It takes the socket over, and closes it when that fails; it fails when the other
-            # side has reset the connection meanwhile.
-            connection = self._context.wrap_socket(
-                connection, server_side=True, do_handshake_on_connect=False
-            )
+            connection = TlsSocket(connection, self._context)
         while len(self._guests) >= self._most:
             self._send_away(next(iter(self._guests.values())))
         guest = _Guest(connection, time.monotonic() + self._patience)
@@ -246,10 +243,7 @@ class SocketListener:
         connection = guest.connection
         accepted = False
         try:
-            if isinstance(connection, ssl.SSLSocket):
-                connection = TlsSocket(connection)
-            else:
-                connection.setblocking(True)
+            connection.setblocking(True)
             accepted = self._on_connection(guest.ticket, connection)
         except Exception as error:
             logging.debug("A connection to port %d was not taken: %r", self.port, error)
@@ -302,17 +296,16 @@ def dial(
     Raises:
       OSError: Nobody answers there, or not as it should.
     """
-    connection = None
+    connection: Any = None
     if local_name and context is None and _HAS_LOCAL_NAMES:
         connection = _dial_locally(local_name, timeout)
     if connection is None:
         connection = socket.create_connection(address, timeout=timeout)
     try:
         if context is not None:
-            connection = context.wrap_socket(connection, server_hostname=address[0])
-        connection.sendall(ticket)
-        if isinstance(connection, ssl.SSLSocket):
-            return TlsSocket(connection)
+            connection = TlsSocket(connection, context, address[0])
+            connection.do_handshake()
+        connection.sendall(memoryview(ticket))
         connection.settimeout(None)
     except OSError:
         connection.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import select
-import socket
 from typing import Any
 
 from millrace.rpc import shared_memory
@@ -17,6 +16,7 @@ from millrace.rpc.message import (
     place_of,
 )
 from millrace.rpc.spin import lookout
+from millrace.rpc.tls_socket import TlsSocket
 
 #: Read at a time: most messages are small, and come whole.
 _BUFFER_BYTES = 16 << 10
@@ -36,17 +36,16 @@ class MessageReader:
         self._traffic = traffic
         self._incoming = incoming
         self._buffer = memoryview(bytearray(_BUFFER_BYTES))
-        self._poll: Any = None
-        if isinstance(connection, socket.socket):
-            self._poll = select.poll()
-            self._poll.register(connection.fileno(), select.POLLIN)
+        self._tls = connection if isinstance(connection, TlsSocket) else None
+        self._poll = select.poll()
+        self._poll.register(connection.fileno(), select.POLLIN)
         #: What was read and not used is between these.
         self._start = self._end = 0
 
     @property
     def has_more(self) -> bool:
         """Whether a part of the next message has been read already."""
-        return self._end > self._start
+        return self._end > self._start or (self._tls is not None and self._tls.holds_more)
 
     def read(self) -> Message | None:
         """The next message, waited for; None at the end of the stream.
@@ -87,7 +86,7 @@ class MessageReader:
         if self._start:
             self._buffer[:left] = self._buffer[self._start : self._end]
             self._start, self._end = 0, left
-        if lookout.is_on and self._poll is not None and not left:
+        if lookout.is_on and not self.has_more:
             lookout.until(self._poll, _never)
         count: int = self._connection.recv_into(self._buffer[left:])
         self._traffic.bytes_received += count

@@ -166,6 +166,10 @@ class Security:
         context = ssl.SSLContext(protocol)
         context.minimum_version = ssl.TLSVersion.TLSv1_3
         context.verify_mode = ssl.CERT_REQUIRED
+        if protocol == ssl.PROTOCOL_TLS_SERVER:
+            # Nobody resumes a session, and a ticket for that would look like a message: the socket
+            # can be read, and nothing comes.
+            context.num_tickets = 0
         try:
             context.load_verify_locations(cadata=self.authority.decode("ascii"))
             with _short_lived_file(self.certificate + b"\n" + self.key) as path:

@@ -56,8 +56,7 @@ class SocketChannel(Channel):
         self._incoming = None if process is None else shared_memory.Incoming(process)
         _tune(connection)
         self._reader = MessageReader(connection, self.traffic, self._incoming)
-        if isinstance(connection, socket.socket):
-            self.turn = Turn()
+        self.turn: Turn = Turn()
         self._lock = threading.Lock()
         self._has_room = threading.Condition(self._lock)
         #: Buffers that did not fit into the socket's; the writer thread empties it.
@@ -151,10 +150,6 @@ class SocketChannel(Channel):
         return self._reader.has_more
 
     def _read(self) -> None:
-        if self.turn is None:
-            while self.read_one():
-                pass
-            return
         is_open = True
         while is_open:
             self.turn.await_own()
@@ -172,7 +167,7 @@ class SocketChannel(Channel):
         try:
             message = self._reader.read()
             if message is not None:
-                if message.kind in ORDERS and self.turn is not None and not self.turn.is_kept:
+                if message.kind in ORDERS and not self.turn.is_kept:
                     self.turn.keep()  # Nobody here waits for what its master sends.
                 self._received(message)
                 return self._closed is None
@@ -196,8 +191,7 @@ class SocketChannel(Channel):
     def _release(self) -> None:
         if self._outgoing is not None:
             self._outgoing.close()
-        if self.turn is not None:
-            self.turn.end()
+        self.turn.end()
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         with contextlib.suppress(OSError):

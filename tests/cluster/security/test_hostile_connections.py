@@ -126,7 +126,7 @@ ERRORS = (ConnectionResetError("reset"), ValueError("no"), MemoryError(), Runtim
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda e: type(e).__name__)
-@pytest.mark.parametrize("place", ["wrap_socket", "register", "go_on"])
+@pytest.mark.parametrize("place", ["wrap_bio", "register", "go_on"])
 def test_no_error_of_one_connection_ends_the_listener(listener, error, place):
     """Of any kind, wherever it comes from: TLS, the system, a lack of memory."""
     made, knock = listener
@@ -136,8 +136,8 @@ def test_no_error_of_one_connection_ends_the_listener(listener, error, place):
 
     knock()
     with pytest.MonkeyPatch.context() as patch:
-        if place == "wrap_socket":
-            patch.setattr(made, "_context", types.SimpleNamespace(wrap_socket=fail))
+        if place == "wrap_bio":
+            patch.setattr(made, "_context", types.SimpleNamespace(wrap_bio=fail))
         elif place == "register":
             patch.setattr(made._selector, "register", fail)
         else:

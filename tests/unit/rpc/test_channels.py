@@ -99,19 +99,15 @@ def tls_keys() -> Security:
 def tls_pair() -> Iterator[Pair]:
     a, b = Recorder(), Recorder()
     left, right = socket.socketpair()
-    found: list[Any] = []
     here, there = tls_keys().client_context(), tls_keys().server_context()
     assert here is not None and there is not None
-
-    def serve() -> None:
-        found.append(there.wrap_socket(right, server_side=True))
-
-    server = threading.Thread(target=serve)
+    raw, accepted = TlsSocket(left, here, "localhost"), TlsSocket(right, there)
+    server = threading.Thread(target=accepted.do_handshake)
     server.start()
-    raw = TlsSocket(here.wrap_socket(left, server_hostname="localhost"))
+    raw.do_handshake()
     server.join(SECONDS)
     one = SocketChannel(raw, a, "/job:b", 2)
-    other = SocketChannel(TlsSocket(found[0]), b, "/job:a", 1)
+    other = SocketChannel(accepted, b, "/job:a", 1)
     one.start()
     other.start()
     pair = Pair(one, other, (a, b))
