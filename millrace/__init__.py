@@ -256,6 +256,7 @@ if TYPE_CHECKING:
         distribute,
         estimator,
         examples,
+        feature_column,
         flags,
         graph_util,
         keras,
@@ -273,8 +274,9 @@ else:
     #: No task needs these to serve, nor most programs to train.
     __getattr__, __dir__ = deferred.facade(
         __name__,
-        "app config contrib distribute estimator examples flags graph_util keras layers losses "
-        "metrics python quantization resource_loader saved_model sysconfig test".split(),
+        "app config contrib distribute estimator examples feature_column flags graph_util "
+        "keras layers losses metrics python quantization resource_loader "
+        "saved_model sysconfig test".split(),
         globals(),
     )
 

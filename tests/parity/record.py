@@ -47,6 +47,10 @@ tf.logging.set_verbosity(tf.logging.FATAL)
 tf.disable_v2_behavior()
 
 
+#: Families of what later releases no longer have: they are recorded with 2.15.
+OF_TENSORFLOW_2_15 = ("feature_column", "heads")
+
+
 class BadCase(Exception):
     """A case does not do under TensorFlow what it says."""
 
@@ -177,6 +181,9 @@ def main() -> int:
     failures = 0
     for family in library.families():
         if options.families and family not in options.families:
+            continue
+        if family in OF_TENSORFLOW_2_15 and not tf.__version__.startswith("2.15."):
+            print(f"{family}: passed over, it is recorded with TensorFlow 2.15")
             continue
         began = time.monotonic()
         records: dict[str, Any] = {}

@@ -61,6 +61,9 @@ from millrace.keras.layers.core import (
 from millrace.keras.layers.embeddings import (
     Embedding,
 )
+from millrace.keras.layers.feature_columns import (
+    DenseFeatures,
+)
 from millrace.keras.layers.layer_normalization import (
     LayerNormalization,
 )
@@ -178,6 +181,7 @@ __all__ = [
     "Cropping2D",
     "Cropping3D",
     "Dense",
+    "DenseFeatures",
     "DepthwiseConv2D",
     "Dot",
     "Dropout",

@@ -1,0 +1,3 @@
+"""TensorFlow's python.feature_column.dense_features."""
+
+from millrace.keras.layers.feature_columns import DenseFeatures
