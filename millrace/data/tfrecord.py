@@ -8,6 +8,7 @@ and the place.
 
 from __future__ import annotations
 
+import functools
 import struct
 import zlib
 from collections.abc import Iterator
@@ -45,6 +46,11 @@ def masked_crc32c(data: bytes) -> int:
     """
     crc: int = google_crc32c.value(data)
     return ((crc >> 15 | crc << 17) + _MASK_DELTA) & 0xFFFFFFFF
+
+
+@functools.lru_cache(maxsize=4096)  # The records of a file have few lengths.
+def _checksum_of_length(length: int) -> int:
+    return masked_crc32c(_LENGTH.pack(length))
 
 
 class TFRecordCompressionType:
@@ -268,17 +274,15 @@ class RecordReader:
             if start <= end:
                 length, length_checksum = unpack(buffer, position)
                 stop = start + length
-                if stop + 4 <= end:
-                    value = crc(buffer[position : position + 8])
+                if stop + 4 <= end and _checksum_of_length(length) == length_checksum:
                     data = buffer[start:stop]
-                    if ((value >> 15 | value << 17) + _MASK_DELTA) & 0xFFFFFFFF == length_checksum:
-                        value = crc(data)
-                        if ((value >> 15 | value << 17) + _MASK_DELTA) & 0xFFFFFFFF == checksum_at(
-                            buffer, stop
-                        )[0]:
-                            found.append(data)
-                            position = stop + 4
-                            continue
+                    value = crc(data)
+                    if ((value >> 15 | value << 17) + _MASK_DELTA) & 0xFFFFFFFF == checksum_at(
+                        buffer, stop
+                    )[0]:
+                        found.append(data)
+                        position = stop + 4
+                        continue
             self._offset += position - self._position
             self._position = position
             try:

@@ -94,11 +94,17 @@ def stacked(elements: list[Element], kinds: Sequence[Any]) -> tuple[Any, ...]:
     first = elements[0]
     if type(first) is Row and all(type(e) is Row and e.table is first.table for e in elements):
         return _gathered(first.table, [e.index for e in elements])
-    columns = zip(*[components(e) for e in elements], strict=True)
     return tuple(
         _stacked_column(list(column), kind, i)
-        for i, (column, kind) in enumerate(zip(columns, kinds, strict=True))
+        for i, (column, kind) in enumerate(zip(_columns(elements), kinds, strict=True))
     )
+
+
+def _columns(elements: list[Element]) -> Any:
+    """The components of all elements, by component."""
+    if Row in set(map(type, elements)):
+        elements = [components(e) for e in elements]
+    return zip(*elements, strict=True)
 
 
 def _gathered(table: Table, indices: list[int]) -> tuple[Any, ...]:
@@ -130,6 +136,10 @@ def _aligned_copy(array: Any) -> Any:
 
 def _stacked_column(values: list[Component], kind: Any, position: int) -> Any:
     first = values[0]
+    if kind is object and set(map(type, values)) == {bytes}:
+        batch = np.empty(len(values), object)
+        batch[:] = values
+        return batch
     if not isinstance(first, np.ndarray) or first.ndim == 0:
         for i, value in enumerate(values):
             if isinstance(value, np.ndarray) and value.ndim:
@@ -179,11 +189,10 @@ def padded(
       ValueError: A component has another rank.
       DataLossError: A component is larger than its shape.
     """
-    columns = zip(*[components(e) for e in elements], strict=True)
     return tuple(
         _padded_column(list(column), kind, shape, fill, i)
         for i, (column, kind, shape, fill) in enumerate(
-            zip(columns, kinds, shapes, fills, strict=True)
+            zip(_columns(elements), kinds, shapes, fills, strict=True)
         )
     )
 

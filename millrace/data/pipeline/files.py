@@ -75,7 +75,7 @@ class _FilesIterator(PullIterator):
                 raise _with_record(error, path, record) from None
             if records:
                 self._record += len(records)
-                return [(record,) for record in records]
+                return list(zip(records, strict=True))
             self._following_file()
         return []
 

@@ -8,8 +8,8 @@ the example.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from millrace.core import dtypes
 from millrace.core.tensor_shape import TensorShape
 from millrace.data.example import SequenceExample
 from millrace.ops.parsing import example_wire as wire
+from millrace.ops.parsing.example_scan import FEW, Irregular, ScannedFeatures
 from millrace.ops.strings.string_arrays import strings, text
 
 #: Type of a feature: the field that holds its values, and its name in messages.
@@ -27,24 +28,45 @@ FIELDS = {
 }
 
 
-def parse_examples(serialized: Sequence[bytes]) -> list[dict[str, bytes]]:
-    """The encoded features of each serialized Example.
+T = TypeVar("T")
+
+#: What `fixed_column` and the others take features from.
+Features = wire.FeatureMaps | ScannedFeatures
+
+
+def read_examples(
+    serialized: Sequence[bytes], keys: Sequence[str], read: Callable[[Features], T]
+) -> T:
+    """What `read` makes of the features of serialized Examples.
+
+    Args:
+      serialized: The Examples.
+      keys: The features that it reads.
+      read: Called again, with all Examples parsed one by one, if one of them is encoded in a way
+        that only this knows.
 
     Raises:
       ValueError: A string is not an Example.
     """
+    if len(serialized) >= FEW:
+        try:
+            return read(ScannedFeatures(serialized, keys))
+        except Irregular:
+            pass  # Damaged, or merely unusual.
     maps = []
     for string in serialized:
         try:
             maps.append(wire.features_of(string))
         except Exception:
             raise ValueError(f"Could not parse example input, value: '{text(string)}'") from None
-    return maps
+    return read(wire.FeatureMaps(maps))
 
 
-def encoded(features: Any) -> dict[str, bytes]:
-    """A Features message as `parse_examples` gives one."""
-    return {key: feature.SerializeToString() for key, feature in features.feature.items()}
+def encoded(messages: Sequence[Any]) -> Features:
+    """Features messages as `parse_examples` gives them."""
+    return wire.FeatureMaps(
+        [{k: feature.SerializeToString() for k, feature in m.feature.items()} for m in messages]
+    )
 
 
 def parse_sequence_example(serialized: bytes, name: str) -> Any:
@@ -104,45 +126,21 @@ class _Column:
       counts: How many of them each example has.
     """
 
-    def __init__(self, maps: list[Any], key: str, kind: dtypes.DType, mismatch: Any) -> None:
+    def __init__(self, features: Features, key: str, kind: dtypes.DType, mismatch: Any) -> None:
         wanted = _KIND_BYTES[kind]
-        contents: list[bytes] = []
-        self.present = np.ones(len(maps), bool)
-        for i, features in enumerate(maps):
-            feature = features.get(key)
-            if feature and feature[0] == wanted and feature[1:2] == _SIZES.get(len(feature)):
-                contents.append(feature[2:])  # `list_of` without the call: nearly always
-                continue
-            found, content = (0, b"") if feature is None else self._list(feature, key, i)
-            if found != wanted:
-                if found:
-                    raise WrongType(i, mismatch(i, _KINDS[found]))
-                self.present[i] = False
-            contents.append(content)
         try:
-            self.values, self.counts = _DECODERS[kind](contents)
-        except (IndexError, ValueError) as error:
-            raise ValueError(f"Could not parse the values of feature {key}: {error}") from None
-
-    @staticmethod
-    def _list(feature: bytes, key: str, index: int) -> tuple[int, bytes]:
-        try:
-            found, content = wire.list_of(feature)
-        except ValueError:
-            found, content = -1, b""
-        if found not in _KINDS and found:
-            raise ValueError(f"Could not parse feature {key} of example {index}")
-        return found, content
+            kinds, self.values, self.counts = features.read(key, wanted)
+        except wire.Unreadable as error:
+            where = "" if error.index is None else f" of example {error.index}"
+            raise ValueError(f"Could not parse feature {key}{where}: {error}") from None
+        self.present = kinds == wanted
+        if not self.present.all():
+            wrong = np.flatnonzero(~self.present & (kinds != 0))
+            if len(wrong):
+                i = int(wrong[0])
+                raise WrongType(i, mismatch(i, _KINDS[int(kinds[i])]))
 
 
-#: What says that a feature of some length is one list; only for short ones.
-_SIZES = {size + 2: bytes([size]) for size in range(128)}
-
-_DECODERS: dict[dtypes.DType, Any] = {
-    dtypes.float32: wire.floats,
-    dtypes.int64: wire.integers,
-    dtypes.string: wire.byte_strings,
-}
 _KIND_BYTES = {
     dtypes.float32: wire.FLOAT_LIST,
     dtypes.int64: wire.INT64_LIST,
@@ -151,10 +149,10 @@ _KIND_BYTES = {
 _KINDS = {byte: FIELDS[kind][1] for kind, byte in _KIND_BYTES.items()}
 
 
-def _dense(maps: list[Any], key: str, kind: dtypes.DType, places: Places) -> _Column:
+def _dense(features: Features, key: str, kind: dtypes.DType, places: Places) -> _Column:
     """A feature that is to be a dense tensor."""
     return _Column(
-        maps,
+        features,
         key,
         kind,
         lambda i, found: (
@@ -168,8 +166,44 @@ def _flat(values: Any, kind: dtypes.DType) -> Any:
     return strings(values) if kind == dtypes.string else values
 
 
+def dense_columns(
+    features: Features,
+    wanted: Sequence[tuple[str, dtypes.DType, TensorShape, Any]],
+    places: Places,
+) -> list[Any]:
+    """Features as dense tensors; those of one type and size are read together where they can be.
+
+    Args:
+      features: Where they are.
+      wanted: Key, type, shape and default of each.
+      places: For messages.
+    """
+    alike: dict[tuple[int, int], list[tuple[int, tuple[int, ...]]]] = {}
+    for i, (_, kind, shape, _) in enumerate(wanted):
+        if shape.sizes is None or None in shape.sizes or kind == dtypes.string:
+            continue
+        sizes = tuple(size or 0 for size in shape.sizes)
+        alike.setdefault((_KIND_BYTES[kind], math.prod(sizes)), []).append((i, sizes))
+    found: list[Any] = [None] * len(wanted)
+    for (kind_byte, count), members in alike.items():
+        block = features.equal([wanted[i][0] for i, _ in members], kind_byte, count)
+        if block is not None:
+            for column, (i, sizes) in zip(block, members, strict=True):
+                found[i] = column.reshape(len(features), *sizes)
+    for i, (key, kind, shape, default) in enumerate(wanted):
+        if found[i] is None:
+            make = padded_column if _is_padded(shape) else fixed_column
+            found[i] = make(features, key, kind, shape, default, places)
+    return found
+
+
+def _is_padded(shape: TensorShape) -> bool:
+    """Whether a dense feature may have any number of rows."""
+    return bool(shape.ndims) and shape.as_list()[0] is None
+
+
 def fixed_column(
-    maps: list[Any],
+    features: Features,
     key: str,
     kind: dtypes.DType,
     shape: TensorShape,
@@ -180,11 +214,7 @@ def fixed_column(
     field, kind_name = FIELDS[kind]
     sizes = known_sizes(shape)
     count = math.prod(sizes)
-    if kind == dtypes.float32:
-        block = wire.equal_floats([features.get(key) for features in maps], count)
-        if block is not None:
-            return block.reshape(len(maps), *sizes)
-    column = _dense(maps, key, kind, places)
+    column = _dense(features, key, kind, places)
     if not column.present.all() and not (default.size or not count):
         prefix = ""
         if places.is_batch:
@@ -207,15 +237,15 @@ def fixed_column(
         )
     values = _flat(column.values, kind)
     if column.present.all():
-        return values.reshape(len(maps), *sizes)
-    result = np.empty((len(maps), count), kind.as_numpy_dtype)
+        return values.reshape(len(features), *sizes)
+    result = np.empty((len(features), count), kind.as_numpy_dtype)
     result[column.present] = values.reshape(-1, count)
     result[~column.present] = default.reshape(-1)
-    return result.reshape(len(maps), *sizes)
+    return result.reshape(len(features), *sizes)
 
 
 def padded_column(
-    maps: list[Any],
+    features: Features,
     key: str,
     kind: dtypes.DType,
     shape: TensorShape,
@@ -226,7 +256,7 @@ def padded_column(
     kind_name = FIELDS[kind][1]
     inner = known_sizes(shape[1:])
     stride = int(np.prod(inner))
-    column = _dense(maps, key, kind, places)
+    column = _dense(features, key, kind, places)
     uneven = np.flatnonzero(column.counts % stride)
     if len(uneven):
         i = int(uneven[0])
@@ -241,19 +271,19 @@ def padded_column(
             f"length. Saw {found} values but output shape is: {_text(shape)}"
         )
     longest = int(column.counts.max(initial=0))
-    result = np.empty((len(maps), longest), kind.as_numpy_dtype)
+    result = np.empty((len(features), longest), kind.as_numpy_dtype)
     result.fill(padding.item() if np.size(padding) else (b"" if kind == dtypes.string else 0))
     result[np.arange(longest) < column.counts[:, None]] = _flat(column.values, kind)
-    return result.reshape(len(maps), longest // stride, *inner)
+    return result.reshape(len(features), longest // stride, *inner)
 
 
 def sparse_column(
-    maps: list[Any], key: str, kind: dtypes.DType, places: Places
+    features: Features, key: str, kind: dtypes.DType, places: Places
 ) -> tuple[Any, Any, Any]:
     """A feature of any length as indices, values and shape."""
     kind_name = FIELDS[kind][1]
     column = _Column(
-        maps,
+        features,
         key,
         kind,
         lambda i, found: (
@@ -267,9 +297,9 @@ def sparse_column(
         return np.arange(total, dtype=np.int64).reshape(-1, 1), values, np.array([total], np.int64)
     starts = np.cumsum(counts) - counts
     indices = np.empty((len(values), 2), np.int64)
-    indices[:, 0] = np.repeat(np.arange(len(maps)), counts)
+    indices[:, 0] = np.repeat(np.arange(len(features)), counts)
     indices[:, 1] = np.arange(len(values)) - np.repeat(starts, counts)
-    return indices, values, np.array([len(maps), counts.max(initial=0)], np.int64)
+    return indices, values, np.array([len(features), counts.max(initial=0)], np.int64)
 
 
 # -- Feature lists of SequenceExamples ----------------------------------------------------------

@@ -29,11 +29,6 @@ def _keys(tensor: Any) -> list[str]:
     return [text(key) for key in np.ravel(tensor).tolist()]
 
 
-def _is_padded(shape: TensorShape) -> bool:
-    """Whether a dense feature may have any number of rows."""
-    return bool(shape.ndims) and shape.as_list()[0] is None
-
-
 def _refuse_ragged(*keys: Any) -> None:
     if any(np.size(k) for k in keys):
         raise NotImplementedError(
@@ -67,20 +62,16 @@ def _parse(
             f"Expected len(names) == len(serialized), but got: {len(given)} vs. {len(batch)}"
         )
     places = columns.Places(given, is_batch)
-    maps = columns.parse_examples(batch)
-    dense = []
-    for key, kind, shape, default in zip(
-        dense_keys, dense_types, dense_shapes, dense_defaults, strict=True
-    ):
-        make = columns.padded_column if _is_padded(shape) else columns.fixed_column
-        column = make(maps, key, kind, shape, default, places)
-        dense.append(column if is_batch else column[0])
-    sparse = [
-        columns.sparse_column(maps, key, kind, places)
-        for key, kind in zip(sparse_keys, sparse_types, strict=True)
-    ]
-    indices, values, shapes = ([part[i] for part in sparse] for i in range(3))
-    return indices, values, shapes, dense
+    dense = list(zip(dense_keys, dense_types, dense_shapes, dense_defaults, strict=True))
+    sparse = list(zip(sparse_keys, sparse_types, strict=True))
+
+    def read(features: columns.Features) -> tuple[list[Any], list[Any]]:
+        found = columns.dense_columns(features, dense, places)
+        return found, [columns.sparse_column(features, *each, places) for each in sparse]
+
+    found, parts = columns.read_examples(batch, [*dense_keys, *sparse_keys], read)
+    indices, values, shapes = ([part[i] for part in parts] for i in range(3))
+    return indices, values, shapes, found if is_batch else [column[0] for column in found]
 
 
 def _example_shapes(c: ShapeContext) -> list[TensorShape]:
@@ -274,7 +265,7 @@ def _parse_sequences(
     messages = [
         columns.parse_sequence_example(string, places.name(i)) for i, string in enumerate(batch)
     ]
-    maps = [columns.encoded(message.context) for message in messages]
+    maps = columns.encoded([message.context for message in messages])
     context_dense = [_context_column(maps, *feature, places) for feature in wanted.context_dense]
     context_sparse = [
         _context_sparse(maps, key, kind, places) for key, kind in wanted.context_sparse
@@ -301,7 +292,7 @@ def _parse_sequences(
 
 
 def _context_column(
-    maps: list[Any],
+    maps: columns.Features,
     key: str,
     kind: Any,
     shape: TensorShape,
@@ -318,7 +309,7 @@ def _context_column(
     return columns.fixed_column(maps, key, kind, shape, default, places)
 
 
-def _context_sparse(maps: list[Any], key: str, kind: Any, places: columns.Places) -> Any:
+def _context_sparse(maps: columns.Features, key: str, kind: Any, places: columns.Places) -> Any:
     try:
         return columns.sparse_column(maps, key, kind, places)
     except columns.WrongType as wrong:

@@ -43,6 +43,60 @@ def features_of(serialized: bytes) -> dict[str, bytes]:
     return dict(_Example.FromString(serialized).features.feature)
 
 
+class Unreadable(ValueError):
+    """A feature of a message is damaged.
+
+    Attributes:
+      index: Of the message, where it is known.
+    """
+
+    def __init__(self, message: str, index: int | None = None) -> None:
+        super().__init__(message)
+        self.index = index
+
+
+class FeatureMaps:
+    """The features of messages, from key to encoded feature of each."""
+
+    def __init__(self, maps: Sequence[dict[str, bytes]]) -> None:
+        self._maps = maps
+
+    def __len__(self) -> int:
+        return len(self._maps)
+
+    def read(self, key: str, wanted: int) -> tuple[Any, Any, Any]:
+        """(kinds of the lists, values of those of the wanted kind, how many in each).
+
+        Raises:
+          Unreadable: Something of it is damaged.
+        """
+        contents: list[bytes] = []
+        kinds = np.full(len(self._maps), wanted, np.uint8)
+        for i, features in enumerate(self._maps):
+            feature = features.get(key)
+            if feature and feature[0] == wanted and feature[1:2] == _SIZES.get(len(feature)):
+                contents.append(feature[2:])  # `list_of` without the call: nearly always
+                continue
+            kind, content = 0, b""
+            if feature is not None:
+                try:
+                    kind, content = list_of(feature)
+                except ValueError as error:
+                    raise Unreadable(str(error), i) from None
+            if kind and kind not in _DECODERS:
+                raise Unreadable("unknown field", i)
+            kinds[i] = kind
+            contents.append(content if kind == wanted else b"")
+        try:
+            return kinds, *_DECODERS[wanted](contents)
+        except (IndexError, ValueError) as error:
+            raise Unreadable(str(error)) from None
+
+    def equal(self, keys: Sequence[str], wanted: int, count: int) -> Any:
+        """Nothing: see `ScannedFeatures.equal`."""
+        return None
+
+
 def _varint(data: bytes, position: int) -> tuple[int, int]:
     value = shift = 0
     while True:
@@ -122,36 +176,33 @@ def floats(contents: Sequence[bytes]) -> tuple[Any, Any]:
     return values, np.fromiter(map(len, parts), np.int64, len(parts)) // 4
 
 
-def equal_floats(features: Sequence[bytes | None], count: int) -> Any:
-    """The values of features that all hold `count` packed floats; None if one does not."""
-    if not 0 < count <= 30 or None in features:
-        return None
-    data = np.frombuffer(b"".join(features), np.uint8)  # type: ignore[arg-type]
-    width = 4 * count + 4
-    if len(data) != width * len(features):
-        return None
-    rows = data.reshape(len(features), width)
-    begin = np.array([FLOAT_LIST, width - 2, _PACKED, width - 4], np.uint8)
-    if not (rows[:, :4] == begin).all():
-        return None
-    return np.ascontiguousarray(rows[:, 4:]).view("<f4").astype(np.float32)
-
-
 def integers(contents: Sequence[bytes]) -> tuple[Any, Any]:
     """(all values, how many in each) of encoded lists of integers."""
     parts = _joined(contents, _VARINT)
     if sum(map(len, parts)) <= _FEW_BYTES:
         return _few_integers(parts)
-    data = np.frombuffer(b"".join(parts), np.uint8)
     lengths = np.fromiter(map(len, parts), np.int64, len(parts))
+    return varints(np.frombuffer(b"".join(parts), np.uint8), lengths)
+
+
+def varints(data: Any, lengths: Any) -> tuple[Any, Any]:
+    """(all values, how many in each part) of integers, encoded in parts of these lengths.
+
+    Raises:
+      ValueError: A part ends within an integer, or one has more than ten bytes.
+    """
+    stops = np.cumsum(lengths)
+    if len(data) and (data[stops[lengths > 0] - 1] >= 0x80).any():
+        raise ValueError("a list of integers is cut off")
     ends = np.flatnonzero(data < 0x80)
-    starts = np.concatenate([[0], ends[:-1] + 1]) if len(ends) else ends
-    counts = np.searchsorted(ends, np.cumsum(lengths)) - np.searchsorted(
-        ends, np.cumsum(lengths) - lengths
-    )
     if len(ends) == len(data):
-        return data.astype(np.int64), counts
-    place = np.arange(len(data)) - np.repeat(starts, ends - starts + 1)
+        return data.astype(np.int64), np.array(lengths)
+    counts = np.searchsorted(ends, stops) - np.searchsorted(ends, stops - lengths)
+    starts = np.concatenate([[0], ends[:-1] + 1])
+    sizes = ends - starts + 1
+    if sizes.max() > 10:
+        raise ValueError("an integer of more than ten bytes")
+    place = np.arange(len(data)) - np.repeat(starts, sizes)
     shifted = (data & 0x7F).astype(np.uint64) << (7 * place).astype(np.uint64)
     return np.add.reduceat(shifted, starts).astype(np.int64), counts
 
@@ -187,3 +238,8 @@ def byte_strings(contents: Sequence[bytes]) -> tuple[list[bytes], Any]:
             values.append(content[start:position])
         counts[i] = len(values) - before
     return values, counts
+
+
+#: What says that a feature of some length is one list; only for short ones.
+_SIZES = {size + 2: bytes([size]) for size in range(128)}
+_DECODERS: dict[int, Any] = {FLOAT_LIST: floats, INT64_LIST: integers, BYTES_LIST: byte_strings}
