@@ -29,6 +29,7 @@ class Task(NamedTuple):
       serves: Whether it only serves others, and ends when the rest is done.
       address: Where its server can be asked, or an empty text.
       remote: Whether it runs on another machine, its command being the connection to it.
+      evaluates: Whether it evaluates the checkpoints of the others, which do not know it.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Task(NamedTuple):
     serves: bool
     address: str
     remote: bool = False
+    evaluates: bool = False
 
 
 #: Flags whose definition does not spell their name, as in a loop: they are named in a list, looked
@@ -55,9 +57,16 @@ def way_of(source: str) -> str | None:
         return ENVIRONMENT
     if _FLAGS_BY_NAME.search(source):
         return FLAGS
+    if is_estimator_program(source):
+        return ENVIRONMENT  # its RunConfig reads it
     if re.search(r"^\s*(ps_hosts|worker_hosts)\s*=\s*\[", source, re.MULTILINE):
         return SERVERS
     return None
+
+
+def is_estimator_program(source: str) -> bool:
+    """Whether a program leaves its part in the cluster to tf.estimator, which wants a chief."""
+    return bool(re.search(r"\btrain_and_evaluate\b|\blearn_runner\b", source))
 
 
 def uses_tensorflow(source: str) -> bool:
@@ -79,6 +88,7 @@ def tasks_of(
     arguments: Sequence[str],
     cluster: Mapping[str, Sequence[str]],
     way: str,
+    evaluator: bool = False,
 ) -> list[Task]:
     """The processes of a job.
 
@@ -86,8 +96,9 @@ def tasks_of(
       script: The program's path.
       source: Its text.
       arguments: Its arguments.
-      cluster: Addresses by job: ``ps`` and ``worker``.
+      cluster: Addresses by job: ``ps``, ``worker``, and ``chief`` if the first worker is one.
       way: One of WAYS.
+      evaluator: Whether there is a task that evaluates.
     """
     python = [sys.executable, "-u", "-m", "millrace"]
     hosts = json.dumps({job: list(addresses) for job, addresses in cluster.items()})
@@ -95,10 +106,7 @@ def tasks_of(
     found: list[Task] = []
     for job, addresses in cluster.items():
         for index, address in enumerate(addresses):
-            place = json.dumps(
-                {"cluster": json.loads(hosts), "task": {"type": job, "index": index}}
-            )
-            environment = {"TF_CONFIG": place}
+            environment = {"TF_CONFIG": _place(cluster, job, index)}
             if way == SERVERS:
                 command = [*python, "server", "--cluster", hosts, "--job", job]
                 command += ["--task", str(index)]
@@ -109,12 +117,22 @@ def tasks_of(
                 command += [f"--{name}_hosts={','.join(each)}" for name, each in cluster.items()]
                 command += [f"--job_name={job}", f"--{index_flag}={index}"]
             found.append(Task(f"{job}-{index}", command, environment, job == "ps", address))
+    if evaluator:
+        command = [*python, "run", script, *arguments]
+        environment = {"TF_CONFIG": _place(cluster, "evaluator", 0)}
+        found.append(Task("evaluator-0", command, environment, False, "", evaluates=True))
     if way == SERVERS:
         for index, _ in enumerate(cluster["worker"]):
             command = [*python, "run", "--hosts", hosts, script, *arguments]
             command += [f"--{index_flag}={index}"]
             found.append(Task(f"client-{index}", command, {}, False, ""))
     return found
+
+
+def _place(cluster: Mapping[str, Sequence[str]], job: str, index: int) -> str:
+    """TF_CONFIG of a task."""
+    jobs = {name: list(addresses) for name, addresses in cluster.items()}
+    return json.dumps({"cluster": jobs, "task": {"type": job, "index": index}})
 
 
 def last_step_of(arguments: Sequence[str]) -> int | None:

@@ -14,7 +14,16 @@ from pathlib import Path
 from typing import Any
 
 from millrace.cli import program_source, security
-from millrace.cli.job import WAYS, Task, last_step_of, tasks_of, uses_tensorflow, way_of
+from millrace.cli.job import (
+    ENVIRONMENT,
+    WAYS,
+    Task,
+    is_estimator_program,
+    last_step_of,
+    tasks_of,
+    uses_tensorflow,
+    way_of,
+)
 from millrace.cli.job_view import watching
 from millrace.cli.ssh import CANNOT_CONNECT, host_of, over_ssh
 from millrace.cli.step_watch import StepWatch
@@ -22,6 +31,7 @@ from millrace.cli.task_process import TaskProcess, stop_all
 from millrace.cli.viewer import Viewer
 from millrace.core import errors
 from millrace.platform.ports import HeldPorts
+from millrace.platform.training_end import TRAINING_IS_OVER
 from millrace.rpc.security import TOKEN
 from millrace.rpc.service import Connection
 from millrace.training.election.register import VARIABLE, Address
@@ -32,13 +42,20 @@ TERMINATED = 143
 USAGE_ERROR = 2
 #: Workers end this soon after a server that they told of the end of the job.
 _FAREWELL_SECONDS = 10.0
+#: An evaluator on another machine has this long after the workers' end.
+_LAST_EVALUATION_SECONDS = 60.0
 _POLL_SECONDS = 0.2
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """How many tasks, which program, how it is told its cluster."""
     parser.add_argument("--ps", type=int, default=1, help="parameter servers (1)")
-    parser.add_argument("--workers", type=int, default=2, help="workers (2)")
+    parser.add_argument("--workers", type=int, default=2, help="workers, the chief among them (2)")
+    parser.add_argument(
+        "--evaluator",
+        action="store_true",
+        help="a task that evaluates every new checkpoint (programs of tf.estimator)",
+    )
     parser.add_argument("--max-restarts", type=int, default=0, help="of one task (0)")
     parser.add_argument(
         "--elect",
@@ -150,15 +167,26 @@ def _job_of(
     given = list(arguments.arguments)
     given = given[1:] if given[:1] == ["--"] else given
     counts = {"ps": arguments.ps, "worker": arguments.workers}
+    if way == ENVIRONMENT and (arguments.evaluator or is_estimator_program(source)):
+        counts = {"ps": arguments.ps, "chief": 1, "worker": arguments.workers - 1}
+    elif arguments.evaluator:
+        raise ValueError(
+            f"--evaluator is for programs of tf.estimator, which read TF_CONFIG; {script} learns "
+            f"its cluster by {way}"
+        )
     if not arguments.hosts:
-        tasks = tasks_of(str(script), source, given, _held_addresses(counts, held), way)
+        cluster = _held_addresses(counts, held)
+        tasks = tasks_of(str(script), source, given, cluster, way, arguments.evaluator)
         return _electing(tasks, arguments.elect), given
     hosts = arguments.hosts.split(",")
     if not all(hosts):
         raise ValueError(f"--hosts {arguments.hosts} has an empty name in it")
     cluster = _addresses_on([host_of(host) for host in hosts], arguments.port, counts)
     tasks, advice = security.prepare_for_hosts(
-        _electing(tasks_of(str(script), source, given, cluster, way), arguments.elect),
+        _electing(
+            tasks_of(str(script), source, given, cluster, way, arguments.evaluator),
+            arguments.elect,
+        ),
         arguments.certificates if arguments.tls else None,
         watched=arguments.ssh,
     )
@@ -173,7 +201,9 @@ def _electing(tasks: list[Task], address: str | None) -> list[Task]:
         return tasks
     Address.parse(address)
     return [
-        task if task.serves else task._replace(environment={**task.environment, VARIABLE: address})
+        task
+        if task.serves or task.evaluates
+        else task._replace(environment={**task.environment, VARIABLE: address})
         for task in tasks
     ]
 
@@ -184,9 +214,17 @@ def _run_tasks(tasks: list[Task], last_step: int | None, arguments: argparse.Nam
     viewer = Viewer(folder, arguments.logdir) if arguments.tensorboard else None
     if viewer is not None:
         tasks = [t._replace(environment={**t.environment, **viewer.environment}) for t in tasks]
+    marker = folder.resolve() / "training-is-over"
+    marker.unlink(missing_ok=True)  # an earlier job's, with --logs
+    tasks = [
+        t._replace(environment={**t.environment, TRAINING_IS_OVER: str(marker)})
+        if t.evaluates and not t.remote
+        else t
+        for t in tasks
+    ]
     with security.certified(tasks, arguments.tls and not arguments.hosts) as tasks:
         processes = [TaskProcess(task, folder) for task in tasks]
-        job = Job(processes, arguments.max_restarts, last_step, viewer)
+        job = Job(processes, arguments.max_restarts, last_step, viewer, marker)
         with watching(arguments.json, folder) as show:
             code = job.run(show)
     if code in (INTERRUPTED, TERMINATED):
@@ -266,7 +304,17 @@ class Job:
         max_restarts: int,
         last_step: int | None,
         viewer: Viewer | None = None,
+        marker: Path | None = None,
     ) -> None:
+        """Makes a job of processes.
+
+        Args:
+          processes: All of them.
+          max_restarts: How often one may be restarted.
+          last_step: The step at which training ends, if it is known.
+          viewer: TensorBoard.
+          marker: A file that is made when all workers have ended, for the evaluator.
+        """
         self.processes = processes
         self.last_step = last_step
         self.watch = StepWatch({p.task.name: p.task.address for p in processes if p.task.address})
@@ -275,11 +323,30 @@ class Job:
         self.viewer = viewer
         #: When servers were first seen to have ended.
         self._ended_at: dict[str, float] = {}
+        self._marker = marker
+        #: When the last worker was seen to have ended.
+        self._trained_at: float | None = None
 
     @property
     def workers(self) -> list[TaskProcess]:
-        """The processes whose end is the job's end."""
-        return [p for p in self.processes if not p.task.serves]
+        """The processes that train: when they end, servers have nothing to do."""
+        return [p for p in self.processes if not p.task.serves and not p.task.evaluates]
+
+    def _is_over(self) -> bool:
+        """Whether the workers have ended, and the evaluator has seen their last checkpoint."""
+        if not all(p.code is not None for p in self.workers):
+            self._trained_at = None
+            return False
+        if self._trained_at is None:
+            self._trained_at = time.monotonic()
+            if self._marker is not None:
+                self._marker.touch()
+        waiting = [p for p in self.processes if p.task.evaluates and p.code is None]
+        # One on another machine cannot be told: it has some time for the last checkpoint.
+        return not waiting or (
+            all(p.task.remote for p in waiting)
+            and time.monotonic() > self._trained_at + _LAST_EVALUATION_SECONDS
+        )
 
     def run(self, show: Callable[[Job], None]) -> int:
         """Starts everything, waits for the workers, stops the rest; the exit code."""
@@ -293,7 +360,7 @@ class Job:
             while True:
                 # First: of what is restarted here the job waits for the end, too.
                 self._restart_the_dead()
-                if self.failed is not None or all(p.code is not None for p in self.workers):
+                if self.failed is not None or self._is_over():
                     break
                 self.watch.ended_well(p.task.address for p in self.workers if p.code == 0)
                 self._show(show)

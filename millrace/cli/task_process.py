@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,6 +17,8 @@ from typing import IO
 from millrace.cli.job import Task
 
 _TAIL_BYTES = 4096
+#: What an Estimator says of an evaluation.
+_METRICS = re.compile(r"Saving dict for global step (\d+): (?:global_step = \d+, )?(.*)")
 _GRACE_SECONDS = 5.0
 #: Set for the processes of a job: the process id of their launcher, or how else it is seen to end.
 LAUNCHER = "MILLRACE_LAUNCHER"
@@ -56,6 +59,8 @@ class TaskProcess:
         self.restarts = 0
         self.stopping = False
         self._process: subprocess.Popen[bytes] | None = None
+        #: The last metrics of an evaluator.
+        self._metrics = ""
 
     def start(self) -> None:
         """Starts it; what it writes is added to its log."""
@@ -96,15 +101,18 @@ class TaskProcess:
         return f"failed ({self.code})"
 
     def last_line(self) -> str:
-        """The last line of the log."""
+        """The last line of the log; of an evaluator's, the last with metrics, if there is one."""
         try:
             with self.log.open("rb") as file:
                 file.seek(0, os.SEEK_END)
                 file.seek(max(0, file.tell() - _TAIL_BYTES))
-                lines = file.read().decode(errors="replace").strip().splitlines()
+                text = file.read().decode(errors="replace").strip()
         except OSError:
             return ""
-        return lines[-1] if lines else ""
+        if self.task.evaluates and (found := _METRICS.findall(text)):
+            self._metrics = "step {}: {}".format(*found[-1])
+        lines = text.splitlines()
+        return self._metrics or (lines[-1] if lines else "")
 
     def tail(self, count: int) -> list[str]:
         """The last lines of the log."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +11,7 @@ from google.protobuf.message import DecodeError
 
 import millrace as tf
 from millrace.estimator.estimator_spec import LOSS_METRIC_KEY
+from millrace.platform.training_end import is_watched
 
 
 def write_results(output_dir: str, results: Mapping[str, Any], global_step: int) -> None:
@@ -18,7 +20,10 @@ def write_results(output_dir: str, results: Mapping[str, Any], global_step: int)
     A number becomes a scalar, bytes are taken for a serialized Summary, an array becomes a tensor.
     """
     words = (f"{k} = {v}" for k, v in sorted(results.items()) if not isinstance(v, bytes))
-    tf.logging.info("Saving dict for global step %d: %s", global_step, ", ".join(words))
+    line = f"Saving dict for global step {global_step}: {', '.join(words)}"
+    tf.logging.info("%s", line)
+    if is_watched() and tf.logging.get_verbosity() > tf.logging.INFO:
+        print(line, file=sys.stderr, flush=True)  # the launcher shows it
     summary = tf.Summary()
     for key, value in results.items():
         if value is not None and key != tf.GraphKeys.GLOBAL_STEP:

@@ -25,6 +25,7 @@ from millrace.estimator.evaluator import (
 )
 from millrace.estimator.model_folder import global_step_of
 from millrace.estimator.specs import EvalSpec, TrainSpec, checked_hooks
+from millrace.platform.training_end import training_is_over
 from millrace.training.sessions.waiting import SYSTEM_CLOCK, Clock
 
 #: A worker starts this many seconds after the one before it, and this many at most.
@@ -229,12 +230,19 @@ class TrainingExecutor:
         delay = spec.start_delay_secs
         if delay:
             tf.logging.info("Waiting %f secs before starting eval.", delay)
-            self._sleep(delay, lambda: global_step_of(self._estimator.model_dir) > 0)
+            self._sleep(
+                delay,
+                lambda: training_is_over() or global_step_of(self._estimator.model_dir) > 0,
+            )
         max_steps = self._train_spec.max_steps
         evaluator = Evaluator(self._estimator, spec, max_steps, self._clock)
         while True:
+            is_last = training_is_over()
             result, should_stop = self._evaluate_once(evaluator, spec.throttle_secs)
             if should_stop:
+                return
+            if is_last:
+                tf.logging.info("Exiting evaluation, all workers have ended.")
                 return
             if max_steps and result is not None and result.global_step >= max_steps:
                 tf.logging.info(
@@ -356,12 +364,12 @@ class TrainingExecutor:
             )
             return result, True
         max_steps = self._train_spec.max_steps
-        if max_steps and result.global_step >= max_steps:
+        if training_is_over() or (max_steps and result.global_step >= max_steps):
             return result, False  # There is nothing to wait for.
         left = throttle_secs - (self._clock.now() - began)
         if left > 0:
             tf.logging.info("Waiting %f secs before starting next eval run.", left)
-            self._sleep(left, lambda: self._is_last_new(evaluator))
+            self._sleep(left, lambda: training_is_over() or self._is_last_new(evaluator))
         elif throttle_secs == 0 and result.status != EvalStatus.EVALUATED:
             tf.logging.warning(
                 "EvalSpec.throttle_secs is set as 0. This might overload the job before finding "

@@ -33,6 +33,21 @@ def test_a_program_of_one_process(tmp_path: Path, name: str, told: str) -> None:
     assert told in run(tmp_path, "run", str(EXAMPLES / name))
 
 
+def test_an_estimator_trains_evaluates_and_exports(tmp_path: Path) -> None:
+    flags = ["--train_steps=24", "--checkpoint_steps=16", "--filters=2", "--model_dir=model"]
+    done = subprocess.run(
+        [*MILLRACE, "run", str(EXAMPLES / "estimator_cnn.py"), *flags],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Saving dict for global step 24: accuracy = 0." in done.stderr
+    (model,) = (tmp_path / "model/export/digits").iterdir()
+    assert {path.name for path in model.iterdir()} == {"saved_model.pb", "variables"}
+
+
 @pytest.mark.parametrize("form", ["csv", "parquet"])
 def test_a_click_log_is_learned_from_a_table(tmp_path: Path, form: str) -> None:
     flags = [f"--format={form}", "--train_steps=400"]

@@ -24,6 +24,8 @@ CLUSTER = {"ps": ["localhost:1"], "worker": ["localhost:2", "localhost:3"]}
         ('for j in JOBS: parser.add_argument("--%s_hosts" % j)', job.FLAGS),
         ('spec = {"ps": FLAGS.ps_hosts.split(",")}', job.FLAGS),
         ('env = "TF_CONFIG"; defaults = {"ps_hosts": None}', job.ENVIRONMENT),
+        ("tf.estimator.train_and_evaluate(model, train, test)", job.ENVIRONMENT),
+        ("learn_runner.run(experiment_fn, output_dir)", job.ENVIRONMENT),
         ("print(1)", None),
         ("# see ps_hosts in the manual", None),
     ],
@@ -52,6 +54,16 @@ def test_tf_config_tells_each_task_its_place() -> None:
     tasks = job.tasks_of("t.py", "", [], CLUSTER, job.ENVIRONMENT)
     config = json.loads(tasks[1].environment["TF_CONFIG"])
     assert config == {"cluster": CLUSTER, "task": {"type": "worker", "index": 0}}
+
+
+def test_an_evaluator_knows_the_cluster_but_is_not_in_it() -> None:
+    cluster = {"ps": ["localhost:1"], "chief": ["localhost:2"], "worker": ["localhost:3"]}
+    tasks = job.tasks_of("t.py", "", [], cluster, job.ENVIRONMENT, evaluator=True)
+    assert [task.name for task in tasks] == ["ps-0", "chief-0", "worker-0", "evaluator-0"]
+    assert [task.evaluates for task in tasks] == [False, False, False, True]
+    config = json.loads(tasks[3].environment["TF_CONFIG"])
+    assert config == {"cluster": cluster, "task": {"type": "evaluator", "index": 0}}
+    assert tasks[3].address == "" and not tasks[3].serves
 
 
 def test_a_client_of_running_servers_has_servers_started_for_it() -> None:
