@@ -1,6 +1,7 @@
 """`make demo`: a cluster of two parameter servers and two workers learns MNIST on this machine."""
 
 import argparse
+import re
 import shutil
 import subprocess
 import sys
@@ -30,8 +31,8 @@ def main() -> int:
     code = _run([*launch, f"--train_dir={train_dir}"])
     if code:
         return code
-    told = (logs / "worker-0.log").read_text().splitlines()
-    accuracy = [line for line in told if line.startswith("test accuracy")]
+    told = (logs / "worker-0.log").read_text()
+    accuracy = re.findall(r"test accuracy [\d.]+", told)
     print(f"\n{accuracy[-1]} after {steps} steps, {time.perf_counter() - start:.0f} s in all")
     print(f"checkpoint:       {_newest_checkpoint(train_dir)}")
     print(f"TensorBoard logs: {train_dir}\nlogs of tasks:    {logs}\n\nTry next:")

@@ -53,6 +53,12 @@ def _known(flags: tuple[str, ...]) -> str:
     return " ".join(left)
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _jobs_of_tests_are_not_the_users(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Records of jobs that tests launch are found by tests only."""
+    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Adds an option that chooses the tier that all tests run on."""
     parser.addoption(

@@ -30,6 +30,7 @@ class Task(NamedTuple):
       address: Where its server can be asked, or an empty text.
       remote: Whether it runs on another machine, its command being the connection to it.
       evaluates: Whether it evaluates the checkpoints of the others, which do not know it.
+      host: That machine.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Task(NamedTuple):
     address: str
     remote: bool = False
     evaluates: bool = False
+    host: str = ""
 
 
 #: Flags whose definition does not spell their name, as in a loop: they are named in a list, looked

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.live import Live
 from rich.markup import escape
 from rich.progress_bar import ProgressBar
@@ -21,20 +21,26 @@ if TYPE_CHECKING:
 
 _PLAIN_SECONDS = 10.0
 _COLOURS = {"running": "green", "done": "blue", "stopping": "yellow", "stopped": "yellow"}
+#: Lines that are no tasks: the frame and head of the table, and what is below it.
+_OTHER_LINES = 7
+#: How wide a terminal must be for a column; the task and its state are always there.
+_COLUMNS = {"steps/s": 36, "steps": 48, "restarts": 80, "last line of its log": 64}
+_LAST_LINE = "last line of its log"
 
 
 @contextlib.contextmanager
-def watching(as_json: bool, folder: Path) -> Iterator[Callable[[Job], None]]:
+def watching(as_json: bool, folder: Path, name: str = "") -> Iterator[Callable[[Job], None]]:
     """Gives the function that shows a job: it is called every now and then."""
     console = Console()
     if as_json or not console.is_terminal:
         if not as_json:
-            print(f"logs: {folder}", flush=True)
+            print(f"job {name}, logs: {folder}", flush=True)
         yield PlainView(as_json)
         return
-    console.print(f"logs: [bold]{escape(str(folder))}[/bold]   Ctrl-C stops everything")
+    shown = f"job [bold]{escape(name)}[/bold]   logs: {escape(str(folder))}   Ctrl-C stops all"
+    console.print(shown, soft_wrap=True)
     with Live(console=console, auto_refresh=False, transient=False) as live:
-        yield lambda job: live.update(table_of(job), refresh=True)
+        yield lambda job: live.update(JobTable(job), refresh=True)
 
 
 class PlainView:
@@ -67,8 +73,7 @@ class PlainView:
             if self._as_json:
                 print(json.dumps(facts_of(job)), flush=True)
             elif job.watch.global_step is not None:
-                rate = f"{job.watch.steps_per_second:.0f} steps/s"
-                print(f"global step {job.watch.global_step}, {rate}", flush=True)
+                print(f"global step {job.watch.global_step}{_rate_of(job)}", flush=True)
 
 
 def facts_of(job: Job) -> dict[str, Any]:
@@ -93,37 +98,87 @@ def facts_of(job: Job) -> dict[str, Any]:
     }
 
 
-def table_of(job: Job) -> RenderableType:
-    """The live table: a row a task, and how far the job is."""
-    table = Table(expand=True)
-    table.add_column("task", no_wrap=True)
-    table.add_column("state", no_wrap=True)
-    table.add_column("steps", no_wrap=True, justify="right")
-    table.add_column("steps/s", no_wrap=True, justify="right")
-    table.add_column("restarts", no_wrap=True, justify="right")
-    table.add_column("last line of its log", no_wrap=True, overflow="ellipsis", ratio=1)
-    for process in job.processes:
-        rate = job.watch.of(process.task.name)
-        running = rate is not None and process.code is None
-        table.add_row(
-            process.task.name,
-            Text(process.state, style=_COLOURS.get(process.state, "red")),
-            "" if rate is None or rate.count is None else str(rate.count),
-            f"{rate.per_second:.0f}" if rate is not None and running else "",
-            str(process.restarts or ""),
-            Text(process.last_line()),
-        )
+def short_name(task: str) -> str:
+    """``ps:0`` for ``ps-0``: as people say it, and as it fits."""
+    job, _, index = task.rpartition("-")
+    return f"{job}:{index}" if job and index.isdigit() else task
+
+
+class JobTable:
+    """The live table: a row per task, and how far the job is, as the terminal has room.
+
+    Names are never cut. Where there are more tasks than lines, those that failed come first, then
+    the busiest, and the others are counted; the global step is always there.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield table_of(self._job, options.max_width, options.size.height)
+
+
+def table_of(job: Job, width: int = 110, height: int = 50) -> RenderableType:
+    """The table for a terminal of this size."""
+    columns = [name for name, least in _COLUMNS.items() if width >= least]
+    columns.sort(key=["steps", "steps/s", "restarts", _LAST_LINE].index)
+    table = Table(expand=_LAST_LINE in columns)
+    table.add_column("task", no_wrap=True, overflow="ignore")
+    table.add_column("state", no_wrap=True, overflow="ignore")
+    for name in columns:
+        if name == _LAST_LINE:
+            table.add_column(name, no_wrap=True, overflow="ellipsis", ratio=1)
+        else:
+            table.add_column(name, no_wrap=True, overflow="ignore", justify="right")
+    room = max(1, height - _OTHER_LINES)
+    shown = job.processes if len(job.processes) <= room else _busiest(job)[: room - 1]
+    for process in shown:
+        cells = _cells(job, process)
+        state = Text(process.state, style=_COLOURS.get(process.state, "red"))
+        table.add_row(short_name(process.task.name), state, *(cells[name] for name in columns))
+    if len(shown) < len(job.processes):
+        table.add_row(f"+{len(job.processes) - len(shown)} more", _others(job, shown))
     below = [] if job.viewer is None else [Text(f" {job.viewer.line}")]
-    return Group(table, _progress_of(job), *below)
+    return Group(table, _progress_of(job, width), *below)
 
 
-def _progress_of(job: Job) -> RenderableType:
+def _cells(job: Job, process: Any) -> dict[str, RenderableType]:
+    rate = job.watch.of(process.task.name)
+    running = rate is not None and process.code is None
+    return {
+        "steps": "" if rate is None or rate.count is None else str(rate.count),
+        "steps/s": f"{rate.per_second:.0f}" if rate is not None and running else "",
+        "restarts": str(process.restarts or ""),
+        _LAST_LINE: Text(process.last_line()),
+    }
+
+
+def _busiest(job: Job) -> list[Any]:
+    """The processes: those that failed, then by steps a second."""
+
+    def order(process: Any) -> tuple[bool, float]:
+        rate = job.watch.of(process.task.name)
+        return process.state in _COLOURS, -(rate.per_second if rate else 0.0)
+
+    return sorted(job.processes, key=order)
+
+
+def _others(job: Job, shown: list[Any]) -> str:
+    states = [each.state for each in job.processes if each not in shown]
+    return states[0] if len(set(states)) == 1 else "various"
+
+
+def _rate_of(job: Job) -> str:
+    rate = job.watch.steps_per_second
+    return f", {rate:.0f} steps/s" if rate >= 10 else f", {rate:.1f} steps/s" if rate else ""
+
+
+def _progress_of(job: Job, width: int) -> RenderableType:
     step, last = job.watch.global_step, job.last_step
     words = f"global step {'–' if step is None else step}"
     words += f" of {last}" if last else ""
-    if any(process.code is None for process in job.processes):
-        words += f", {job.watch.steps_per_second:.0f} a second"
-    if not last:
+    words += _rate_of(job)
+    if not last or width < len(words) + 12:
         return Text(f" {words}", style="bold")
     grid = Table.grid(padding=(0, 1), expand=True)
     grid.add_column(no_wrap=True)

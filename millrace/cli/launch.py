@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import re
 import shlex
 import signal
 import sys
@@ -30,6 +31,9 @@ from millrace.cli.step_watch import StepWatch
 from millrace.cli.task_process import TaskProcess, stop_all
 from millrace.cli.viewer import Viewer
 from millrace.core import errors
+from millrace.observe import job_record, last_status
+from millrace.observe.job_record import ENDED, JobRecord, TaskRecord
+from millrace.observe.observation import METRICS_PORT
 from millrace.platform.ports import HeldPorts
 from millrace.platform.training_end import TRAINING_IS_OVER
 from millrace.rpc.security import TOKEN
@@ -65,7 +69,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="let the workers elect their chief, instead of worker 0: with the built-in lease, or "
         "--elect=zookeeper://host:port/path, --elect=etcd://host:port/path",
     )
-    parser.add_argument("--logs", type=Path, help="folder of the logs (millrace-logs/<time>)")
+    parser.add_argument("--name", help="what the job is called (the program's name and the time)")
+    parser.add_argument("--logs", type=Path, help="folder of the logs (millrace-logs/<name>)")
     parser.add_argument(
         "--cluster-via",
         choices=WAYS,
@@ -96,6 +101,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--remote-folder",
         default=os.getcwd(),
         help="where the program is on these machines (the same folder as here)",
+    )
+    parser.add_argument(
+        "--metrics-port",
+        type=int,
+        help="serve /metrics, /healthz and /readyz from this port on, a port for each task of a "
+        f"machine ({METRICS_PORT} of each)",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object a line, no table")
     parser.add_argument(
@@ -145,8 +156,16 @@ def _job_of(
     security.set_environment(arguments)
     if not script.is_file():
         raise ValueError(f"there is no file {script}")
-    if arguments.ps < 0 or arguments.workers < 1:
-        raise ValueError("a job has at least one worker")
+    if arguments.ps < 0:
+        raise ValueError(f"--ps {arguments.ps}: a job has no parameter servers, or more")
+    if arguments.workers < 1:
+        raise ValueError(f"--workers {arguments.workers}: a job has at least one worker")
+    if arguments.max_restarts < 0:
+        raise ValueError(f"--max-restarts {arguments.max_restarts}: say 0 or more")
+    if not 0 < arguments.port < 65536:
+        raise ValueError(f"--port {arguments.port}: ports are 1 to 65535")
+    if arguments.name is not None and not re.fullmatch(r"[\w][\w.-]*", arguments.name):
+        raise ValueError(f"--name {arguments.name}: letters, digits, `.`, `_` and `-` make a name")
     if arguments.ssh and not arguments.hosts:
         raise ValueError("--ssh needs the machines: --hosts a,b,c")
     source = program_source.text_of(script)
@@ -177,22 +196,38 @@ def _job_of(
     if not arguments.hosts:
         cluster = _held_addresses(counts, held)
         tasks = tasks_of(str(script), source, given, cluster, way, arguments.evaluator)
+        tasks = _with_metrics(tasks, arguments.metrics_port)
         return _electing(tasks, arguments.elect), given
     hosts = arguments.hosts.split(",")
     if not all(hosts):
         raise ValueError(f"--hosts {arguments.hosts} has an empty name in it")
     cluster = _addresses_on([host_of(host) for host in hosts], arguments.port, counts)
+    tasks = tasks_of(str(script), source, given, cluster, way, arguments.evaluator)
     tasks, advice = security.prepare_for_hosts(
-        _electing(
-            tasks_of(str(script), source, given, cluster, way, arguments.evaluator),
-            arguments.elect,
-        ),
+        _electing(_with_metrics(tasks, arguments.metrics_port), arguments.elect),
         arguments.certificates if arguments.tls else None,
         watched=arguments.ssh,
     )
     for line in advice:
         print(line, file=sys.stderr if arguments.ssh else sys.stdout)
     return (_over_ssh(tasks, hosts, arguments) if arguments.ssh else tasks), given
+
+
+def _with_metrics(tasks: list[Task], port: int | None) -> list[Task]:
+    """The tasks, each of which tells its metrics on the next port of its machine."""
+    if port is None:
+        return tasks
+    if not 0 <= port < 65536 - len(tasks):
+        raise ValueError(f"--metrics-port {port}: ports are 1 to 65535, and each task needs one")
+    used: dict[str, int] = {}
+    found = []
+    for task in tasks:
+        host = task.address.rpartition(":")[0]
+        number = port + used.get(host, 0) if port else 0
+        used[host] = used.get(host, 0) + 1
+        variables = {METRICS_PORT: str(number)} if task.address else {}
+        found.append(task._replace(environment={**task.environment, **variables}))
+    return found
 
 
 def _electing(tasks: list[Task], address: str | None) -> list[Task]:
@@ -209,8 +244,11 @@ def _electing(tasks: list[Task], address: str | None) -> list[Task]:
 
 
 def _run_tasks(tasks: list[Task], last_step: int | None, arguments: argparse.Namespace) -> int:
-    folder = arguments.logs or Path("millrace-logs") / time.strftime("%Y%m%d-%H%M%S")
+    name = arguments.name or job_record.name_for(arguments.script)
+    folder = arguments.logs or Path("millrace-logs") / name
     folder.mkdir(parents=True, exist_ok=True)
+    if not arguments.ssh:
+        tasks = [_noting_the_end(task, folder) for task in tasks]
     viewer = Viewer(folder, arguments.logdir) if arguments.tensorboard else None
     if viewer is not None:
         tasks = [t._replace(environment={**t.environment, **viewer.environment}) for t in tasks]
@@ -224,14 +262,29 @@ def _run_tasks(tasks: list[Task], last_step: int | None, arguments: argparse.Nam
     ]
     with security.certified(tasks, arguments.tls and not arguments.hosts) as tasks:
         processes = [TaskProcess(task, folder) for task in tasks]
-        job = Job(processes, arguments.max_restarts, last_step, viewer, marker)
-        with watching(arguments.json, folder) as show:
+        record = JobRecord(
+            name,
+            str(folder.absolute()),
+            "ssh" if arguments.ssh else "local",
+            [arguments.script, *arguments.arguments],
+            pid=os.getpid(),
+            variables={k: os.environ[k] for k in security.FILES if os.environ.get(k)},
+        )
+        job = Job(processes, arguments.max_restarts, last_step, viewer, marker, record)
+        with watching(arguments.json, folder, name) as show:
             code = job.run(show)
     if code in (INTERRUPTED, TERMINATED):
         return code
     if job.failed is not None:
         _explain_failure(job.failed)
     return code
+
+
+def _noting_the_end(task: Task, folder: Path) -> Task:
+    """The task, whose server writes down what it knew when it was stopped."""
+    path = (folder / f".{task.name}.last.json").absolute()
+    path.unlink(missing_ok=True)
+    return task._replace(environment={**task.environment, last_status.FILE: str(path)})
 
 
 def _held_addresses(counts: dict[str, int], held: contextlib.ExitStack) -> dict[str, list[str]]:
@@ -305,6 +358,7 @@ class Job:
         last_step: int | None,
         viewer: Viewer | None = None,
         marker: Path | None = None,
+        record: JobRecord | None = None,
     ) -> None:
         """Makes a job of processes.
 
@@ -314,11 +368,14 @@ class Job:
           last_step: The step at which training ends, if it is known.
           viewer: TensorBoard.
           marker: A file that is made when all workers have ended, for the evaluator.
+          record: Where it is written down how the job stands.
         """
         self.processes = processes
+        self._record = record
         self.last_step = last_step
         self.watch = StepWatch({p.task.name: p.task.address for p in processes if p.task.address})
         self.failed: TaskProcess | None = None
+        self.code: int = 1
         self._max_restarts = max_restarts
         self.viewer = viewer
         #: When servers were first seen to have ended.
@@ -356,6 +413,7 @@ class Job:
                 self.viewer.start()
             for process in self.processes:
                 process.start()
+            self._note()
             self.watch.start()
             while True:
                 # First: of what is restarted here the job waits for the end, too.
@@ -369,13 +427,14 @@ class Job:
                 self._dismiss_servers()
             else:
                 stop_all(self.processes)
+            self.watch.end(self._last_step_told())
             self._show(show)
             self._keep_viewer(show)
-            return 0 if self.failed is None else _shell_code(self.failed.code)
+            self.code = 0 if self.failed is None else _shell_code(self.failed.code)
         except KeyboardInterrupt:
-            return INTERRUPTED
+            self.code = INTERRUPTED
         except _Terminated:
-            return TERMINATED
+            self.code = TERMINATED
         finally:
             # A second Ctrl-C must not leave processes behind.
             for number in (signal.SIGINT, signal.SIGTERM):
@@ -385,7 +444,36 @@ class Job:
                 self.viewer.stop()
             stop_all([p for p in self.processes if p.started])
             if all(p.started for p in self.processes):
+                self.watch.end(self._last_step_told())
                 self._show(show)
+                self._note()
+        return self.code
+
+    def _note(self) -> None:
+        """Writes down how the job stands, for commands that look at it."""
+        record = self._record
+        if record is None:
+            return
+        record.tasks = {
+            p.task.name: TaskRecord(
+                p.task.address, p.pid, p.task.host, str(p.log.absolute()), p.task.serves
+            )
+            for p in self.processes
+        }
+        if all(p.code is not None for p in self.processes):
+            record.state, record.exit_code = ENDED, self.code
+            record.global_step = self.watch.global_step
+        with contextlib.suppress(errors.OpError, OSError):
+            record.save()
+
+    def _last_step_told(self) -> int | None:
+        """The global step that a server knew when it was stopped."""
+        steps = [
+            last_status.read(Path(path)).get("global_step")
+            for p in self.processes
+            if (path := p.task.environment.get(last_status.FILE))
+        ]
+        return max((step for step in steps if step is not None), default=None)
 
     def _show(self, show: Callable[[Job], None]) -> None:
         if self.viewer is not None:
@@ -412,6 +500,7 @@ class Job:
                 process.restarts += 1
                 self._ended_at.pop(process.task.name, None)
                 process.start()
+                self._note()
             else:
                 self.failed = self.failed or process
 

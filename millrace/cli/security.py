@@ -33,6 +33,8 @@ _FLAGS = {
     "tls_key": (TLS_KEY, "PEM file of its key"),
     "token_file": (TOKEN_FILE, "file of the job's token, where TLS ends elsewhere"),
 }
+#: Variables that name files; a job's record may have them, but never a token itself.
+FILES = (TLS_CA, TLS_CERTIFICATE, TLS_KEY, TOKEN_FILE)
 #: The certificate of the launcher, and of people who look at the job.
 CLIENT = "client"
 #: How long certificates of a job on one machine are valid.

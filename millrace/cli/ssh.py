@@ -33,7 +33,9 @@ def over_ssh(task: Task, host: str, ssh: Sequence[str], python: str, folder: str
     command = shlex.join(["env", *given, python, *task.command[1:]])
     remote = f"cd {shlex.quote(folder)} && exec {command}"
     options = [word for option in _OPTIONS for word in ("-o", option)]
-    return task._replace(command=[*ssh, *options, host, remote], environment={}, remote=True)
+    return task._replace(
+        command=[*ssh, *options, host, remote], environment={}, remote=True, host=host
+    )
 
 
 def host_of(address: str) -> str:

@@ -1,17 +1,21 @@
-"""`millrace status grpc://host:port`: what a running cluster holds and does."""
+"""`millrace status [JOB]`: what a running cluster holds and does."""
 
 from __future__ import annotations
 
 import argparse
 import concurrent.futures
+import contextlib
 import json
+import re
 import sys
 import time
 from collections.abc import Iterable
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 
 from millrace.cli import running_cluster
 from millrace.cli.running_cluster import NoCluster, ask, find
@@ -19,6 +23,7 @@ from millrace.core import errors
 
 SUMMARY = "show the tasks of a running cluster: devices, variables, traffic"
 _BETWEEN_SECONDS = 0.5
+_WATCH_SECONDS = 1.0
 #: Where the variables of a program that names no container are.
 _USUAL_CONTAINERS = ("", "localhost")
 
@@ -27,6 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Which cluster."""
     running_cluster.add_arguments(parser)
     parser.add_argument("--json", action="store_true", help="everything, as JSON")
+    parser.add_argument("--watch", action="store_true", help="again every second, until Ctrl-C")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -41,19 +47,41 @@ def run(arguments: argparse.Namespace) -> int:
         for job, tasks in first["cluster"].items()
         for index, place in tasks.items()
     }
+    console = Console()
     before, start = _ask_all(places), time.monotonic()
     time.sleep(_BETWEEN_SECONDS)
-    found, seconds = _ask_all(places), time.monotonic() - start
+    with _live(console, arguments.watch) as live:
+        while True:
+            found, now = _ask_all(places), time.monotonic()
+            _add_rates(before, found, now - start)
+            before, start = found, now
+            if arguments.json:
+                print(json.dumps(found, indent=None if arguments.watch else 2), flush=True)
+            elif live is not None:
+                live.update(tasks_table(found, *console.size), refresh=True)
+            elif console.is_terminal:
+                console.print(tasks_table(found, console.width, _ENDLESS))
+                _print_variables(found, console)
+            else:
+                _print_lines(found)
+            if not arguments.watch:
+                return 0
+            if not any("devices" in status for status in found):
+                print("millrace status: no task answers any more", file=sys.stderr)
+                return running_cluster.FAILED
+            time.sleep(_WATCH_SECONDS)
+
+
+def _live(console: Console, wanted: bool) -> Any:
+    if wanted and console.is_terminal:
+        return Live(console=console, auto_refresh=False, transient=False)
+    return contextlib.nullcontext()
+
+
+def _add_rates(before: list[dict[str, Any]], found: list[dict[str, Any]], seconds: float) -> None:
     for old, new in zip(before, found, strict=True):
         if "steps" in old and "steps" in new:
             new["steps_per_second"] = round(max(0, new["steps"] - old["steps"]) / seconds, 1)
-    if arguments.json:
-        print(json.dumps(found, indent=2))
-    elif (console := Console()).is_terminal:
-        _print_tables(found, console)
-    else:
-        _print_lines(found)
-    return 0
 
 
 def _ask_all(places: dict[str, str]) -> list[dict[str, Any]]:
@@ -69,9 +97,15 @@ def _ask_all(places: dict[str, str]) -> list[dict[str, Any]]:
         return list(pool.map(one, places))
 
 
+def short_task(name: str) -> str:
+    """``ps:0`` for ``/job:ps/replica:0/task:0``."""
+    job, index = re.findall(r"/job:([^/]+).*/task:(\d+)", name)[0]
+    return f"{job}:{index}"
+
+
 def _row(status: dict[str, Any]) -> dict[str, str]:
     """What a line about a task says, by the name of the column."""
-    row = {"task": status["task"].replace("/replica:0", ""), "address": status["address"]}
+    row = {"task": short_task(status["task"]), "address": status["address"]}
     if "devices" not in status:
         return row
     traffic = status["traffic"].values()
@@ -92,20 +126,55 @@ def _row(status: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def _print_tables(found: list[dict[str, Any]], console: Console) -> None:
-    rows = [_row(status) for status in found]
-    names = max(rows, key=len)
+#: Columns in the order in which they go when the terminal is narrow, the first ones first.
+_DISPENSABLE = "incarnation devices sessions up received sent steps variables address".split()
+#: Lines of the table that are no tasks, and the line below it.
+_OTHER_LINES = 6
+_ENDLESS = 1 << 30
+
+
+def tasks_table(found: list[dict[str, Any]], width: int, height: int) -> RenderableType:
+    """A row per task, as wide and as high as the terminal, and the global step.
+
+    No name and no number is cut: columns are left out. Where there are more tasks than lines,
+    those that do not answer come first, then the busiest, and the others are counted.
+    """
+    ordered = sorted(
+        found, key=lambda s: ("devices" in s, -s.get("steps_per_second", 0.0), found.index(s))
+    )
+    room = max(1, height - _OTHER_LINES)
+    shown = found if len(found) <= room else ordered[: room - 1]
+    rows = [_row(status) for status in shown]
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    for name in _DISPENSABLE:
+        if _width_of(rows, names) <= width or name not in names:
+            continue
+        names.remove(name)
     table = Table()
     for name in names:
-        table.add_column(name)
+        table.add_column(name, no_wrap=True, overflow="ignore")
     for row in rows:
-        silent = len(row) == 2
         cells = [row.get(name, "") for name in names]
-        table.add_row(*cells[:2], "[red]no answer[/red]") if silent else table.add_row(*cells)
-    console.print(table)
+        if len(row) == 2 and len(cells) > 1:
+            cells[-1] = "[red]no answer[/red]"
+        table.add_row(*cells)
+    if len(shown) < len(found):
+        table.add_row(f"+{len(found) - len(shown)} more")
+    steps = [s["global_step"] for s in found if s.get("global_step") is not None]
+    return Group(table, *([Text(f" global step {max(steps)}", style="bold")] if steps else []))
+
+
+def _width_of(rows: list[dict[str, str]], names: list[str]) -> int:
+    total = 1
+    for name in names:
+        total += max([len(name), *(len(row.get(name, "")) for row in rows)]) + 3
+    return total
+
+
+def _print_variables(found: list[dict[str, Any]], console: Console) -> None:
     variables = Table()
     for name in ("task", "variable", "type", "shape", "bytes"):
-        variables.add_column(name)
+        variables.add_column(name, no_wrap=name == "task", overflow="fold")
     for task, variable in _variables(found):
         variables.add_row(task, *_described(variable))
     if variables.rows:
@@ -126,7 +195,7 @@ def _print_lines(found: list[dict[str, Any]]) -> None:
 def _variables(found: list[dict[str, Any]]) -> Iterable[tuple[str, dict[str, Any]]]:
     for status in found:
         for variable in status.get("variables", ()):
-            yield status["task"].replace("/replica:0", ""), variable
+            yield short_task(status["task"]), variable
 
 
 def _described(variable: dict[str, Any]) -> tuple[str, str, str, str]:

@@ -42,6 +42,11 @@ class Rate:
         return self._seen[-1][1] if self._seen else None
 
     @property
+    def last_time(self) -> float:
+        """When it was read last."""
+        return self._seen[-1][0] if self._seen else 0.0
+
+    @property
     def per_second(self) -> float:
         """The growth a second, 0 when it is not known yet."""
         if len(self._seen) < 2:
@@ -58,6 +63,9 @@ class StepWatch:
         self._addresses = dict(addresses)
         self._lock = threading.Lock()
         self._global = Rate()
+        #: The first global step that was seen, and when: what the whole job is measured from.
+        self._first: tuple[float, int] | None = None
+        self._is_over = False
         self._tasks = {name: Rate() for name in self._addresses}
         #: The addresses of the tasks that have ended well.
         self._ended: frozenset[str] = frozenset()
@@ -75,9 +83,12 @@ class StepWatch:
 
     @property
     def steps_per_second(self) -> float:
-        """How fast the global step grows."""
+        """How fast the global step grows; when the job is over, how fast it grew in all."""
         with self._lock:
-            return self._global.per_second
+            if not self._is_over or self._first is None or self._global.count is None:
+                return self._global.per_second
+            start, first = self._first
+            return (self._global.count - first) / max(self._global.last_time - start, 1e-9)
 
     def of(self, task: str) -> Rate | None:
         """What is known of a task, None if it has no server."""
@@ -96,6 +107,20 @@ class StepWatch:
         """Asks no more."""
         self._over.set()
 
+    def end(self, global_step: int | None) -> None:
+        """The job is over, and this is the global step that it came to, if it is known."""
+        self.stop()
+        with self._lock:
+            self._is_over = True
+            if global_step is not None and global_step >= (self._global.count or 0):
+                self._note(global_step)
+
+    def _note(self, global_step: int) -> None:
+        now = time.monotonic()
+        self._global.add(now, global_step)
+        if self._first is None or global_step < self._first[1]:
+            self._first = (now, global_step)
+
     def _ask(self, name: str, address: str) -> None:
         connection = Connection(address)
         while not self._over.wait(_SECONDS):
@@ -107,6 +132,6 @@ class StepWatch:
                 continue
             with self._lock:
                 self._tasks[name].add(time.monotonic(), status["steps"])
-                if status.get("global_step") is not None:
-                    self._global.add(time.monotonic(), status["global_step"])
+                if status.get("global_step") is not None and not self._is_over:
+                    self._note(status["global_step"])
         connection.close()

@@ -1,4 +1,7 @@
-"""A process of a job: started, watched, restarted, stopped; its output goes to a file."""
+"""A process of a job: started, watched, restarted, stopped.
+
+What it writes goes to its log, each line with the time at which it came.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,18 @@ _GRACE_SECONDS = 5.0
 LAUNCHER = "MILLRACE_LAUNCHER"
 #: The launcher is on another machine: it is gone when the standard input ends.
 BY_STANDARD_INPUT = "standard input"
+#: How often this task was started again.
+RESTARTS = "MILLRACE_RESTARTS"
 _PR_SET_PDEATHSIG = 1
+#: How long the last lines of a process that has ended may take to its log.
+_LAST_LINES_SECONDS = 1.0
+_TIME = "%Y-%m-%d %H:%M:%S "
+_STAMP = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d ", re.MULTILINE)
+
+
+def without_time(text: str) -> str:
+    """Lines of a log as the task wrote them."""
+    return _STAMP.sub("", text)
 
 
 def end_with_launcher() -> None:
@@ -61,20 +75,31 @@ class TaskProcess:
         self._process: subprocess.Popen[bytes] | None = None
         #: The last metrics of an evaluator.
         self._metrics = ""
+        self._writer: threading.Thread | None = None
 
     def start(self) -> None:
         """Starts it; what it writes is added to its log."""
-        with self.log.open("ab") as out:
-            self._process = self._popen(out)
+        out = self.log.open("ab")
+        self._process = self._popen()
+        assert self._process.stdout is not None
+        self._writer = threading.Thread(
+            target=_write_log, args=(self._process.stdout, out), daemon=True
+        )
+        self._writer.start()
 
-    def _popen(self, out: IO[bytes]) -> subprocess.Popen[bytes]:
+    def _popen(self) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             self.task.command,
             # Open as long as the launcher is; a task behind ssh ends when it does.
             stdin=subprocess.PIPE if self.task.remote else subprocess.DEVNULL,
-            stdout=out,
+            stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env={**os.environ, **self.task.environment, LAUNCHER: str(os.getpid())},
+            env={
+                **os.environ,
+                **self.task.environment,
+                LAUNCHER: str(os.getpid()),
+                RESTARTS: str(self.restarts),
+            },
             start_new_session=True,
         )
 
@@ -82,6 +107,11 @@ class TaskProcess:
     def started(self) -> bool:
         """Whether it was started."""
         return self._process is not None
+
+    @property
+    def pid(self) -> int | None:
+        """The number of its process, if it was started."""
+        return None if self._process is None else self._process.pid
 
     @property
     def code(self) -> int | None:
@@ -112,10 +142,12 @@ class TaskProcess:
         if self.task.evaluates and (found := _METRICS.findall(text)):
             self._metrics = "step {}: {}".format(*found[-1])
         lines = text.splitlines()
-        return self._metrics or (lines[-1] if lines else "")
+        return self._metrics or (without_time(lines[-1]) if lines else "")
 
     def tail(self, count: int) -> list[str]:
-        """The last lines of the log."""
+        """The last lines of the log; when the process has ended, of all that it wrote."""
+        if self._writer is not None and self.code is not None:
+            self._writer.join(_LAST_LINES_SECONDS)
         text = self.log.read_text(errors="replace") if self.log.exists() else ""
         return text.splitlines()[-count:]
 
@@ -132,6 +164,13 @@ class TaskProcess:
             self._process.wait(max(0.0, seconds))
             return True
         return False
+
+
+def _write_log(lines: IO[bytes], out: IO[bytes]) -> None:
+    with lines, out:
+        for line in lines:
+            out.write(time.strftime(_TIME).encode() + line)
+            out.flush()
 
 
 def stop_all(processes: list[TaskProcess], grace: float = _GRACE_SECONDS) -> None:

@@ -10,6 +10,7 @@ import contextlib
 import itertools
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -27,6 +28,7 @@ from millrace.graph.defaults import get_default_graph
 from millrace.graph.graph import Graph
 from millrace.graph.operation import Operation
 from millrace.graph.tensor import Tensor
+from millrace.observe.observation import OBSERVED
 from millrace.server.server import find_running
 
 _MAX_CACHED_RUNS = 1024
@@ -196,7 +198,12 @@ class BaseSession:
             bound, values = self._bind(fetches, feed_dict)
         else:
             values = converted(bound.converters, feed_dict.values()) if feed_dict else []
-        return bound.rebuild(self._backend.run(bound.prepared, values, options, run_metadata))
+        if not OBSERVED.enabled:
+            return bound.rebuild(self._backend.run(bound.prepared, values, options, run_metadata))
+        start = time.perf_counter()
+        results = self._backend.run(bound.prepared, values, options, run_metadata)
+        OBSERVED.steps.note(time.perf_counter() - start)
+        return bound.rebuild(results)
 
     def _bind(self, fetches: Any, feed_dict: Any) -> tuple[_BoundRun, list[Any]]:
         """What `run` does not find at once: other structures than lists, and what is new."""

@@ -56,6 +56,7 @@ class AccumulatorState(ABC):
       global_step: Gradients of earlier steps are stale.
       applied_step: The step that the model is at here, as far as those who take say it.
       count: How many gradients are accumulated.
+      stale: How many were dropped because they came too late.
       contributors: How many of them are whose, as far as they say.
     """
 
@@ -66,6 +67,7 @@ class AccumulatorState(ABC):
         self.global_step = 0
         self.applied_step = 0
         self.count = 0
+        self.stale = 0
         self.contributors: dict[str, int] = {}
         #: Whose next gradient is a repeat.
         self._repeating: set[str] = set()
@@ -102,6 +104,7 @@ class AccumulatorState(ABC):
           ValueError: It does not fit.
         """
         if local_step < self.global_step:
+            self.stale += 1
             return _NOTHING
         if contributor:
             if contributor in self._repeating:

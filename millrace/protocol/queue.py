@@ -87,6 +87,11 @@ class QueueState(ABC):
         self._enqueues: deque[Enqueue | Close] = deque()
         self._dequeues: deque[Dequeue] = deque()
 
+    @property
+    def dequeues_waiting(self) -> int:
+        """How many requests wait for elements."""
+        return len(self._dequeues)
+
     @abstractmethod
     def __len__(self) -> int:
         """How many elements it holds."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import importlib
 import json
 import os
 import secrets
@@ -12,14 +13,17 @@ import threading
 import time
 import weakref
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from millrace.core import errors
 from millrace.core.cluster_spec import ClusterDef, ClusterSpec
 from millrace.core.config import ConfigProto, RunMetadata
 from millrace.graph.graph import Graph
+from millrace.observe import last_status
+from millrace.observe.observation import METRICS_PORT
 from millrace.platform import logging
 from millrace.platform.file_access import FileAccess
+from millrace.platform.version import MILLRACE
 from millrace.protocol.leaving import LeavingTasks
 from millrace.rpc import messages
 from millrace.rpc.channel import Channel, start_thread
@@ -44,6 +48,9 @@ from millrace.server.services.master_service import MasterService
 from millrace.server.services.worker_service import WorkerService
 from millrace.server.tasks import task_name
 from millrace.server.worker import Worker
+
+if TYPE_CHECKING:
+    from millrace.observe.http import MetricsServer
 
 ServerDef = messages.ServerDef
 _MEMORY_LIMIT = 256 << 20
@@ -105,6 +112,7 @@ class Server:
         self._stopped = threading.Event()
         self._is_joined = False
         self._leaves = False
+        self._metrics: MetricsServer | None = None
         self._threads = CachedThreads("millrace step")
         host, _, port = self._own_address().rpartition(":")
         check_door(self._task, self._own_address(), self._security)
@@ -182,6 +190,9 @@ class Server:
             "uptime_seconds": round(time.monotonic() - self._born, 1),
             "cluster": {job: _tasks(self._cluster, job) for job in self._cluster.jobs},
             "devices": [device.name for device in self._devices()],
+            "version": MILLRACE,
+            "time": time.time(),
+            "metrics": self._metrics.address if self._metrics else None,
             "sessions": len(self._master.sessions),
             "left": self._leaving.gone,
             **self._worker.status(),
@@ -248,9 +259,23 @@ class Server:
             if self._started:
                 return
             self._started = True
+            self._metrics = self._start_metrics()
             self._watch.start()
             self._rpc.start()
             _running[self.target] = self
+
+    def _start_metrics(self) -> MetricsServer | None:
+        where = os.environ.get(METRICS_PORT)
+        if not where:
+            return None
+        # Prometheus' client and an HTTP server are loaded only by those who want them.
+        http = importlib.import_module("millrace.observe.http")
+        host = "127.0.0.1" if is_loopback(self._address.rpartition(":")[0]) else "0.0.0.0"
+        metrics: MetricsServer = http.MetricsServer(
+            where, host, self.status, lambda: not self._stopping, self._security.token or ""
+        )
+        self._worker.transfers.keep(False)
+        return metrics
 
     def join(self) -> None:
         """Waits until the server is stopped, here or by a request, or until the job is over.
@@ -311,6 +336,9 @@ class Server:
             self._stopping = True
             if _running.get(self.target) is self:
                 del _running[self.target]
+        last_status.write(self.status)
+        if self._metrics is not None:
+            self._metrics.close()
         try:
             self._watch.stop()
             self._leases.stop()

@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 from tensorboard.compat.proto import step_stats_pb2
 
+from millrace.observe.observation import OBSERVED
+
 _MAX_STEPS = 1024
 _MAX_TRANSFERS = 4096
 
@@ -34,14 +36,21 @@ class TransferLog:
 
     Attributes:
       enabled: Whether transfers are noted.
+      keeps: Whether they are kept here; else they are only counted, for metrics.
     """
 
     def __init__(self, max_steps: int = _MAX_STEPS, max_transfers: int = _MAX_TRANSFERS) -> None:
         self.enabled = False
+        self.keeps = True
         self._max_steps = max_steps
         self._max_transfers = max_transfers
         self._lock = threading.Lock()
         self._steps: OrderedDict[int, list[Transfer]] = OrderedDict()
+
+    def keep(self, wanted: bool) -> None:
+        """Keeps transfers from now on, or only counts them if there are metrics."""
+        self.keeps = wanted
+        self.enabled = wanted or OBSERVED.enabled
 
     def note(
         self, step: int, names: Sequence[str], source: str, to: str, values: Any, start: int
@@ -58,6 +67,9 @@ class TransferLog:
         """
         size = sum(_size(value) for value in values)
         transfer = Transfer(tuple(names), source, to, size, start, time.time_ns())
+        OBSERVED.note_transfer(source, size, (transfer.end - start) / 1e9)
+        if not self.keeps:
+            return
         with self._lock:
             found = self._steps.setdefault(step, [])
             found.append(transfer)

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from millrace.core import errors
+from millrace.observe import holdings
 from millrace.platform import limits
 from millrace.rpc.channel import Channel
 from millrace.rpc.message import Message
@@ -442,6 +443,8 @@ class Worker:
                 "graphs": len(self.sessions.graphs),
                 "variables": variables,
                 "global_step": None if global_step is None else int(global_step),
+                "published": len(self.boards),
+                **holdings.of(self.resources),
             }
 
     def close(self) -> None:

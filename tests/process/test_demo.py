@@ -37,8 +37,8 @@ def test_the_demo_learns_mnist_and_says_what_to_do_next(tmp_path: Path) -> None:
     assert float(accuracy[1]) > 0.97
     for column in ("task", "state", "steps", "steps/s", "restarts", "last line of its log"):
         assert column in text
-    assert re.search(r"worker-1\S* .*running", text)
-    assert re.search(r"global step \d+ of 4000, \d+ a second", text)
+    assert re.search(r"worker:1\S* .*running", text)
+    assert re.search(r"global step \d+ of 4000, \d+ steps/s", text)
     checkpoint = re.search(r"checkpoint: +(\S+)", text)
     assert checkpoint is not None and Path(f"{checkpoint[1]}.index").exists()
     events = re.search(r"TensorBoard logs: +(\S+)", text)

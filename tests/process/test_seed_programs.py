@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from millrace.cli.task_process import without_time
+
 _ROOT = Path(__file__).parents[2]
 _PLACES = [parent / "shared/seeds/scripts" for parent in _ROOT.parents]
 SCRIPTS = next((place for place in _PLACES if place.is_dir()), None)
@@ -49,7 +51,7 @@ def launch(folder: Path, script: Path, ps: int, workers: int, *arguments: str) -
     command = [sys.executable, "-m", "millrace", "launch", *options, str(script), "--", *arguments]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, done.stdout + done.stderr
-    return {path.stem: path.read_text() for path in (folder / "logs").glob("*.log")}
+    return {path.stem: without_time(path.read_text()) for path in (folder / "logs").glob("*.log")}
 
 
 def uncommented(source: str, first: str, last: str) -> str:

@@ -106,6 +106,10 @@ class Boards:
         #: How often each reader has asked for each group of variables.
         self._asked: dict[tuple[Channel, tuple[VariableSlot, ...]], int] = {}
 
+    def __len__(self) -> int:
+        """How many groups of variables are shown."""
+        return len(self._shown)
+
     def offer(self, channel: Channel, stage: SendStage, resources: ResourceStore) -> bytes | None:
         """What tells a task where the variables are shown that it has asked for; None if nowhere.
 

@@ -184,12 +184,12 @@ class WorkerService:
         """Turns the log of what arrives here on or off, hands out steps of it, clears it."""
         log = self._worker.transfers
         if request.enable_rpc_logging:
-            log.enabled = True
+            log.keep(True)
         if request.disable_rpc_logging or not (
             # Masters of long ago asked with an empty request for an end of it.
             request.enable_rpc_logging or request.fetch_step_id
         ):
-            log.enabled = False
+            log.keep(False)
         response = messages.LoggingResponse()
         for step, stats in log.take(request.fetch_step_id).items():
             response.step.add(step_id=step, step_stats=stats)

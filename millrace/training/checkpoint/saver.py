@@ -30,6 +30,7 @@ from millrace.graph.collection_protos import (
 )
 from millrace.graph.defaults import get_default_graph
 from millrace.graph.keys import GraphKeys
+from millrace.observe.observation import OBSERVED
 from millrace.platform import gfile, logging
 from millrace.platform.atomic_file import write_atomically
 from millrace.training.checkpoint import restore_mismatch
@@ -372,10 +373,12 @@ class Saver:
         folder = os.path.dirname(save_path)
         write = write_atomically if self.guard is None else self.guard.enter(folder)
         try:
+            start = time.perf_counter()
             result = sess.run(
                 self.saver_def.save_tensor_name,
                 {self.saver_def.filename_tensor_name: checkpoint_file},
             )
+            OBSERVED.saves.note(time.perf_counter() - start)
             saved: str = result.decode() if isinstance(result, bytes) else str(result)
             if write_state:
                 self._record_last_checkpoint(saved)

@@ -54,16 +54,60 @@ def test_the_table_has_a_row_for_each_task() -> None:
     rows = [line.split("│") for line in drawn(job()).splitlines() if line.startswith("│")]
     cells = [[cell.strip() for cell in row[1:-1]] for row in rows]
     assert cells == [
-        ["ps-0", "running", "600", "300", "", ""],
-        ["worker-0", "running", "200", "100", "2", "loss [0.5] at step 400"],
-        ["client-0", "failed (3)", "", "", "", ""],
+        ["ps:0", "running", "600", "300", "", ""],
+        ["worker:0", "running", "200", "100", "2", "loss [0.5] at step 400"],
+        ["client:0", "failed (3)", "", "", "", ""],
     ]
+
+
+def many(count: int) -> Any:
+    shown = job()
+    names = [f"worker-{i}" for i in range(count)]
+    shown.processes = [process("ps-0", "running"), *(process(n, "running") for n in names)]
+    shown.watch = StepWatch(dict.fromkeys(["ps-0", *names], "localhost:1"))
+    for second in range(2):
+        shown.watch._note(100 * second)
+        for i, name in enumerate(names):
+            shown.watch._tasks[name].add(second, i * second)
+    return shown
+
+
+@pytest.mark.parametrize("width", [20, 40, 60, 80, 200])
+def test_names_and_the_global_step_are_never_cut(width: int) -> None:
+    shown = many(12)
+    console = Console(width=width, height=50, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(job_view.JobTable(shown))
+    text = console.export_text()
+    assert all(f" worker:{i} " in text for i in range(12)) and " ps:0 " in text
+    assert "global step 100" in text
+
+
+def test_a_short_terminal_shows_the_failed_and_the_busiest_and_counts_the_others() -> None:
+    shown = many(64)
+    shown.processes[5] = process("worker-4", "failed (1)")
+    console = Console(width=80, height=16, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(job_view.JobTable(shown))
+    lines = console.export_text().splitlines()
+    rows = [line.split("│")[1].strip() for line in lines if line.startswith("│")]
+    assert rows[:3] == ["worker:4", "worker:63", "worker:62"]
+    assert rows[-1] == f"+{65 - len(rows) + 1} more"
+    assert len(lines) <= 16 and "global step 100" in lines[-1]
+
+
+def test_when_the_job_is_over_the_rate_is_that_of_all_of_it(monkeypatch) -> None:
+    watch = StepWatch({})
+    now = iter([10.0, 20.0, 30.0])
+    monkeypatch.setattr("time.monotonic", lambda: next(now))
+    watch._note(100)
+    watch._note(900)
+    watch.end(1100)
+    assert (watch.global_step, watch.steps_per_second) == (1100, 50.0)
 
 
 def test_progress_is_a_bar_when_the_last_step_is_known() -> None:
     last = drawn(job()).rstrip().splitlines()[-1]
-    assert last.startswith(" global step 400 of 4000, 200 a second ━")
-    assert drawn(job(None)).rstrip().splitlines()[-1] == " global step 400, 200 a second"
+    assert last.startswith(" global step 400 of 4000, 200 steps/s ━")
+    assert drawn(job(None)).rstrip().splitlines()[-1] == " global step 400, 200 steps/s"
 
 
 def test_tensorboard_has_a_line_of_its_own() -> None:

@@ -1,0 +1,1 @@
+"""Seeing what a job does: its record, metrics of its tasks, and what is wrong with it."""
