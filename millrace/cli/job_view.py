@@ -123,7 +123,8 @@ def table_of(job: Job, width: int = 110, height: int = 50) -> RenderableType:
     columns = [name for name, least in _COLUMNS.items() if width >= least]
     columns.sort(key=["steps", "steps/s", "restarts", _LAST_LINE].index)
     table = Table(expand=_LAST_LINE in columns)
-    table.add_column("task", no_wrap=True, overflow="ignore")
+    longest = max((len(short_name(p.task.name)) for p in job.processes), default=4)
+    table.add_column("task", no_wrap=True, overflow="ignore", min_width=longest)
     table.add_column("state", no_wrap=True, overflow="ignore")
     for name in columns:
         if name == _LAST_LINE:

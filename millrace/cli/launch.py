@@ -28,7 +28,7 @@ from millrace.cli.job import (
 from millrace.cli.job_view import watching
 from millrace.cli.ssh import CANNOT_CONNECT, host_of, over_ssh
 from millrace.cli.step_watch import StepWatch
-from millrace.cli.task_process import TaskProcess, stop_all
+from millrace.cli.task_process import TaskProcess, stop_all, without_time
 from millrace.cli.viewer import Viewer
 from millrace.core import errors
 from millrace.observe import job_record, last_status
@@ -545,5 +545,5 @@ def _explain_failure(process: TaskProcess) -> None:
         found = f"{name} ended with {process.code}"
     print(f"millrace launch: {found}; its log ends:", file=sys.stderr)
     for line in process.tail(12):
-        print(f"  {line}", file=sys.stderr)
+        print(f"  {without_time(line)}", file=sys.stderr)
     print(f"  (all of it: {process.log})", file=sys.stderr)

@@ -127,7 +127,9 @@ def _row(status: dict[str, Any]) -> dict[str, str]:
 
 
 #: Columns in the order in which they go when the terminal is narrow, the first ones first.
-_DISPENSABLE = "incarnation devices sessions up received sent steps variables address".split()
+_DISPENSABLE = (
+    "incarnation devices sessions up received sent steps variables address steps/s"
+).split() + ["global step"]
 #: Lines of the table that are no tasks, and the line below it.
 _OTHER_LINES = 6
 _ENDLESS = 1 << 30

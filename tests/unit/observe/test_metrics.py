@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import re
 import urllib.error
 import urllib.request
+from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -119,3 +122,15 @@ def test_a_port_that_is_taken_and_one_that_is_none_are_sentences(server) -> None
         MetricsServer(server.address, "127.0.0.1", lambda: STATUS, lambda: True)
     with pytest.raises(errors.InvalidArgumentError, match="is no port; write 9100"):
         MetricsServer("many", "127.0.0.1", lambda: STATUS, lambda: True)
+
+
+def test_the_dashboard_asks_only_for_metrics_that_there_are() -> None:
+    dashboard = json.loads((Path(__file__).parents[3] / "deploy/grafana.json").read_text())
+    asked_for = set()
+    for panel in dashboard["panels"]:
+        for target in panel["targets"]:
+            asked_for.update(re.findall(r"\b((?:millrace|process)_\w+)\{", target["expr"]))
+    told = {name for name, *_ in samples()} | {
+        f"millrace_{name}_total" for name in ("waited_seconds", "bytes_received")
+    }
+    assert asked_for <= told and len(asked_for) > 10
