@@ -1,4 +1,4 @@
-"""The door on the command line: flags that set what the environment variables set.
+"""Security on the command line: flags that set what the environment variables set.
 
 A process and all that it starts take their keys from the environment; a flag only writes there.
 """
@@ -164,6 +164,6 @@ def prepare_for_hosts(
     if all(is_loopback(host) for host in hosts_of(tasks)):
         return list(tasks), []
     return list(tasks), [
-        "# These servers will not start without a door: add --tls to make certificates,",
+        "# These servers refuse to start unauthenticated: add --tls to create certificates,",
         f"# or set {TOKEN_FILE} on every machine (docs/security.md).",
     ]

@@ -1,10 +1,10 @@
-"""The data plane's door: accepts connections, and lets in those that show a valid ticket.
+"""The data plane's listener: accepts connections, and admits those that show a valid ticket.
 
 A connection does its TLS handshake, if there is TLS, and sends a ticket of `TICKET_BYTES`, which
-the dialing task was given over gRPC: who cannot speak with the gRPC port of a server cannot speak
-with this one either. Until then it is a guest. One thread serves all guests and waits for none
-of them; a guest that takes too long is sent away, and when there are too many, the one that came
-first goes: an honest one is through in a moment.
+the dialing task was given over gRPC: whoever cannot speak with the gRPC port of a server cannot
+speak with this one either. Until then the connection is a pending `_Handshake`. One thread serves
+all of them and waits for none; one that takes too long is closed, and when there are too many, the
+oldest is: an honest peer is through in a moment.
 
 Nothing that happens to one connection ends the thread. Should the thread's own wait fail, the
 listener is opened again at the same port.
@@ -36,7 +36,7 @@ _BACKLOG = 1024
 _HAS_LOCAL_NAMES = sys.platform.startswith("linux")
 
 
-class _Guest:
+class _Handshake:
     """A connection that has not shown its ticket yet."""
 
     __slots__ = ("connection", "deadline", "is_shaken", "ticket")
@@ -47,7 +47,7 @@ class _Guest:
         self.is_shaken = not isinstance(connection, TlsSocket)
         self.ticket = b""
 
-    def go_on(self) -> int | None:
+    def advance(self) -> int | None:
         """Does what can be done without waiting; what to wait for next, or None when done.
 
         Raises:
@@ -91,7 +91,7 @@ class SocketListener:
     ) -> None:
         self._on_connection = on_connection
         self._context = context
-        self._patience = limits.HANDSHAKE_SECONDS.value
+        self._seconds = limits.HANDSHAKE_SECONDS.value
         self._most = int(limits.HALF_OPEN_CONNECTIONS.value)
         self._host = host
         #: Chosen when it is opened first.
@@ -103,8 +103,8 @@ class SocketListener:
         #: How often it was opened: more than once only after a failure of its own.
         self.times_opened = 0
         self._closed = threading.Event()
-        self._guests: OrderedDict[Any, _Guest] = OrderedDict()
-        self._doors: list[socket.socket] = []
+        self._handshakes: OrderedDict[Any, _Handshake] = OrderedDict()
+        self._sockets: list[socket.socket] = []
         self._open()
         start_thread(self._serve, "millrace accepts")
 
@@ -116,29 +116,31 @@ class SocketListener:
         """
         with contextlib.ExitStack() as undo:
             family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
-            door = socket.create_server((self._host, self.port), family=family, backlog=_BACKLOG)
-            undo.callback(door.close)
-            doors = [door]
+            listening = socket.create_server(
+                (self._host, self.port), family=family, backlog=_BACKLOG
+            )
+            undo.callback(listening.close)
+            sockets = [listening]
             if self.local_name:
                 local = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
                 undo.callback(local.close)
                 local.bind("\0" + self.local_name)
                 local.listen(_BACKLOG)
-                doors.append(local)
+                sockets.append(local)
             selector = selectors.DefaultSelector()
             undo.callback(selector.close)
-            for door in doors:
-                door.setblocking(False)
-                selector.register(door, selectors.EVENT_READ)
+            for each in sockets:
+                each.setblocking(False)
+                selector.register(each, selectors.EVENT_READ)
             undo.pop_all()
-        self._selector, self._doors = selector, doors
-        self.port = doors[0].getsockname()[1]
+        self._selector, self._sockets = selector, sockets
+        self.port = sockets[0].getsockname()[1]
         self.times_opened += 1
 
     @property
-    def guests(self) -> int:
+    def handshakes(self) -> int:
         """How many connections have not shown a ticket yet."""
-        return len(self._guests)
+        return len(self._handshakes)
 
     def _serve(self) -> None:
         while not self._closed.is_set():
@@ -169,36 +171,36 @@ class SocketListener:
 
     def _release(self) -> None:
         """Frees what the thread has."""
-        for guest in list(self._guests.values()):
-            self._send_away(guest)
+        for handshake in list(self._handshakes.values()):
+            self._close_pending(handshake)
         self._selector.close()
-        for door in self._doors:
+        for listening in self._sockets:
             with contextlib.suppress(OSError):
-                door.close()
+                listening.close()
 
     def _attend_all(self) -> None:
         """Serves until it is closed."""
         while not self._closed.is_set():
-            first = next(iter(self._guests.values()), None)
+            first = next(iter(self._handshakes.values()), None)
             timeout = None if first is None else max(0.0, first.deadline - time.monotonic())
             for key, _ in self._selector.select(timeout):
                 if self._closed.is_set():
                     break
-                if key.fileobj in self._doors:
+                if key.fileobj in self._sockets:
                     self._accept(key.fileobj)
-                elif key.fileobj in self._guests:
-                    self._attend(self._guests[key.fileobj])
-            self._send_away_late()
+                elif key.fileobj in self._handshakes:
+                    self._attend(self._handshakes[key.fileobj])
+            self._close_late()
 
-    def _accept(self, door: Any) -> None:
+    def _accept(self, listening: Any) -> None:
         try:
-            connection, _ = door.accept()
+            connection, _ = listening.accept()
         except (BlockingIOError, InterruptedError, ConnectionError):
             return
         except OSError:
             # Too many files are open: who waits longest makes room, else this passes.
-            if self._guests:
-                self._send_away(next(iter(self._guests.values())))
+            if self._handshakes:
+                self._close_pending(next(iter(self._handshakes.values())))
             else:
                 self._closed.wait(_RETRY_SECONDS)
             return
@@ -210,71 +212,71 @@ class SocketListener:
                 connection.close()
 
     def _receive(self, connection: Any) -> None:
-        """Takes a new connection as a guest."""
+        """Begins the handshake of a new connection."""
         connection.setblocking(False)
         if self._context is not None:
             connection = TlsSocket(connection, self._context)
-        while len(self._guests) >= self._most:
-            self._send_away(next(iter(self._guests.values())))
-        guest = _Guest(connection, time.monotonic() + self._patience)
-        self._guests[connection] = guest
+        while len(self._handshakes) >= self._most:
+            self._close_pending(next(iter(self._handshakes.values())))
+        handshake = _Handshake(connection, time.monotonic() + self._seconds)
+        self._handshakes[connection] = handshake
         try:
             self._selector.register(connection, selectors.EVENT_READ)
         except Exception:
-            self._send_away(guest)
+            self._close_pending(handshake)
             raise
 
-    def _attend(self, guest: _Guest) -> None:
+    def _attend(self, handshake: _Handshake) -> None:
         try:
-            event = guest.go_on()
+            event = handshake.advance()
             if event is not None:
-                self._selector.modify(guest.connection, event)
+                self._selector.modify(handshake.connection, event)
                 return
         except Exception:  # Whatever it is, it is this connection's.
-            self._send_away(guest)
+            self._close_pending(handshake)
             return
-        self._forget(guest)
+        self._forget(handshake)
         try:
-            start_thread(self._let_in, "millrace greets", guest)
+            start_thread(self._admit, "millrace admits", handshake)
         except RuntimeError:  # There is no thread for it.
-            guest.connection.close()
+            handshake.connection.close()
 
-    def _let_in(self, guest: _Guest) -> None:
-        connection = guest.connection
+    def _admit(self, handshake: _Handshake) -> None:
+        connection = handshake.connection
         accepted = False
         try:
             connection.setblocking(True)
-            accepted = self._on_connection(guest.ticket, connection)
+            accepted = self._on_connection(handshake.ticket, connection)
         except Exception as error:
             logging.debug("A connection to port %d was not taken: %r", self.port, error)
         if not accepted:
             with contextlib.suppress(OSError):
                 connection.close()
 
-    def _send_away_late(self) -> None:
+    def _close_late(self) -> None:
         now = time.monotonic()
-        while self._guests:
-            guest = next(iter(self._guests.values()))
-            if guest.deadline > now:
+        while self._handshakes:
+            handshake = next(iter(self._handshakes.values()))
+            if handshake.deadline > now:
                 return
-            self._send_away(guest)
+            self._close_pending(handshake)
 
-    def _send_away(self, guest: _Guest) -> None:
-        self._forget(guest)
+    def _close_pending(self, handshake: _Handshake) -> None:
+        self._forget(handshake)
         with contextlib.suppress(OSError):
-            guest.connection.close()
+            handshake.connection.close()
 
-    def _forget(self, guest: _Guest) -> None:
-        self._guests.pop(guest.connection, None)
+    def _forget(self, handshake: _Handshake) -> None:
+        self._handshakes.pop(handshake.connection, None)
         with contextlib.suppress(KeyError, ValueError):
-            self._selector.unregister(guest.connection)
+            self._selector.unregister(handshake.connection)
 
     def close(self) -> None:
-        """Stops accepting, and sends the guests away."""
+        """Stops accepting, and closes pending connections."""
         self._closed.set()
-        for door in self._doors:
+        for listening in self._sockets:
             with contextlib.suppress(OSError):
-                door.shutdown(socket.SHUT_RDWR)  # wakes the thread, which closes it
+                listening.shutdown(socket.SHUT_RDWR)  # wakes the thread, which closes it
 
 
 def dial(

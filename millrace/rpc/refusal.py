@@ -19,7 +19,7 @@ _SECONDS = 1.0
 
 
 def explain(address: str, security: Security) -> str | None:
-    """What is wrong between this process's keys and a server's door, or None if nothing shows."""
+    """What is wrong between this process's credentials and a server's, or None if nothing shows."""
     host, _, port = address.rpartition(":")
     if not port.isdigit():
         return None

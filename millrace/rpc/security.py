@@ -1,6 +1,6 @@
-"""The door of a server: who may speak with it, and how this process shows that it may.
+"""Authentication: who may speak with a server, and how this process shows that it may.
 
-Two keys fit the door. Mutual TLS: both sides show a certificate of one authority, on the gRPC port
+There are two ways. Mutual TLS: both sides show a certificate of one authority, on the gRPC port
 and on the data plane alike. A shared token, for where TLS ends elsewhere (a proxy, a mesh): every
 call carries it, and the data plane's handshake proves that it is known. Without either, a server
 listens on loopback only, unless somebody says in so many words that it may be open.
@@ -39,8 +39,8 @@ MIN_TOKEN_CHARACTERS = 16
 _AUTHORIZATION = "authorization"
 _HOW = (
     f"Give it certificates ({TLS_CA}, {TLS_CERTIFICATE} and {TLS_KEY} name PEM files; "
-    f"`millrace certificates` makes them), or a token ({TOKEN_FILE}); or, if the network itself "
-    f"is the door, say {INSECURE}=1. docs/security.md tells more."
+    f"`millrace certificates` makes them), or a token ({TOKEN_FILE}); or, if the network "
+    f"itself is protected, set {INSECURE}=1. See docs/security.md."
 )
 
 
@@ -290,7 +290,7 @@ class _ShowToken(grpc.UnaryUnaryClientInterceptor, grpc.StreamStreamClientInterc
         return _CallDetails(call, (*(call.metadata or ()), self._entry))
 
 
-# -- Which addresses need a door -----------------------------------------------------------
+# -- Which addresses need authentication ---------------------------------------------------
 
 
 def is_loopback(host: str) -> bool:
@@ -309,8 +309,8 @@ def _places(host: str) -> list[Any]:
     return [ipaddress.ip_address(str(entry[4][0]).partition("%")[0]) for entry in found]
 
 
-def check_door(task: str, address: str, security: Security) -> None:
-    """Checks that a server that other machines can reach has a door.
+def check_authentication(task: str, address: str, security: Security) -> None:
+    """Checks that a server that other machines can reach authenticates its callers.
 
     Raises:
       FailedPreconditionError: It has none, and nobody said that it needs none.
@@ -329,6 +329,6 @@ def check_door(task: str, address: str, security: Security) -> None:
         raise errors.FailedPreconditionError(
             None,
             None,
-            f"The server of {task} will not start: other machines can reach {address}, and "
-            f"whoever does could run anything on it. {_HOW}",
+            f"The server of {task} refuses to start unauthenticated: other machines can reach "
+            f"{address}, and anybody who does could run anything on it. {_HOW}",
         )

@@ -47,7 +47,7 @@ _RECONNECT = (
 )
 #: A server that is there answers within so many seconds; else it is asked why it does not.
 _SOON = 1.0
-#: What becomes of a call when the server's door did not open.
+#: What becomes of a call that the server did not authenticate.
 _MAY_BE_REFUSED = (errors.UNAVAILABLE, errors.DEADLINE_EXCEEDED)
 _STATUS_BY_CODE = {status.value[0]: status for status in grpc.StatusCode}
 #: Goes with an error that a service raised, to tell it from one of gRPC's own.
@@ -647,7 +647,7 @@ class Connection:
 
         Raises:
           DeadlineExceededError: It does not within `timeout` seconds.
-          UnauthenticatedError: It is there, but its door needs another key than ours.
+          UnauthenticatedError: It is there, but it does not accept our credentials.
         """
         ready = grpc.channel_ready_future(self.grpc_channel)
         try:

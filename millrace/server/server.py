@@ -28,7 +28,7 @@ from millrace.protocol.leaving import LeavingTasks
 from millrace.rpc import messages
 from millrace.rpc.channel import Channel, start_thread
 from millrace.rpc.message import Kind, Message
-from millrace.rpc.security import Security, check_door, is_loopback
+from millrace.rpc.security import Security, check_authentication, is_loopback
 from millrace.rpc.service import CachedThreads, RpcServer, shorten
 from millrace.rpc.spin import lookout
 from millrace.runtime.plan import host_value
@@ -75,14 +75,14 @@ class Server:
         there is) or ``grpc``.
       config: The default ConfigProto of sessions, and how many devices the task has.
       start: Whether to start at once.
-      security: The keys of the task's door; those of the environment by default. TensorFlow has
+      security: The credentials of the task; those of the environment by default. TensorFlow has
         no such argument. See docs/security.md.
       allowed_folders: Where ops of clients elsewhere may read and write files; those of the
         environment by default, and all when only this machine reaches the task.
 
     Raises:
       TypeError, ValueError: The description is wrong or incomplete.
-      FailedPreconditionError: Other machines can reach the task, and it has no door.
+      FailedPreconditionError: Other machines can reach the task, and it has no credentials.
       UnknownError: The task's address cannot be listened at.
     """
 
@@ -115,7 +115,7 @@ class Server:
         self._metrics: MetricsServer | None = None
         self._threads = CachedThreads("millrace step")
         host, _, port = self._own_address().rpartition(":")
-        check_door(self._task, self._own_address(), self._security)
+        check_authentication(self._task, self._own_address(), self._security)
         self._rpc = RpcServer(self._threads, self._security)
         bound = self._rpc.bind(f"{host}:{definition.port or port}")
         self._address = f"{host}:{bound}"
@@ -207,7 +207,7 @@ class Server:
             self._leaving.left(question.decode(errors="replace"))
             self._stop_if_over()
             return b"{}"
-        # The answer must be on its way before the door closes.
+        # The answer must be on its way before the server stops listening.
         threading.Timer(0.1, self.stop).start()
         return b"{}"
 
@@ -237,7 +237,7 @@ class Server:
 
     @property
     def security(self) -> Security:
-        """The keys of the task's door."""
+        """The credentials of the task."""
         return self._security
 
     @property

@@ -155,7 +155,7 @@ class Door:
         return str(self._folder / folder / name)
 
     def shown(self) -> dict[str, str]:
-        """What this door asks for, besides TLS."""
+        """What this server asks for, besides TLS."""
         raise NotImplementedError
 
     def variables(self, **others: str | None) -> dict[str, str]:

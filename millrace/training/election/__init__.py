@@ -5,7 +5,7 @@
     builtin.py     ... on a task of the cluster
     zookeeper.py   ... in ZooKeeper
     etcd.py        ... in etcd
-    access.py      keys for the last two, if they have doors
+    access.py      credentials for the last two
     campaign.py    a thread that reads and renews the lease for one worker
     session.py     sessions and hooks that follow the outcome
 

@@ -1,4 +1,4 @@
-"""How this process gets into a service that has a door: TLS, a client's certificate, a user.
+"""How this process authenticates with a service: TLS, a client's certificate, a user.
 
 All of it comes from the environment, so that neither addresses nor command lines hold secrets. A
 password goes over TLS, or to this machine. Nothing here is ever shown in errors or logs.

@@ -31,7 +31,7 @@ class EtcdRegister:
     Args:
       hosts: ``host:port``, several with commas.
       path: The key.
-      access: The keys to its door.
+      access: The credentials for it.
     """
 
     def __init__(self, hosts: str, path: str, access: Access) -> None:

@@ -82,7 +82,7 @@ class ZooKeeperRegister:
     Args:
       hosts: ``host:port``, several with commas.
       path: The node.
-      access: The keys to its door.
+      access: The credentials for it.
     """
 
     def __init__(self, hosts: str, path: str, access: Access) -> None:

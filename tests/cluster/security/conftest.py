@@ -1,4 +1,4 @@
-"""A job with a door, its keys, and the bystander.
+"""A job with authentication, its keys, and the bystander.
 
 In each test of this folder somebody is refused, and a step of somebody else is trained before and
 after.

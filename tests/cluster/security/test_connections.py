@@ -93,11 +93,11 @@ def test_a_thousand_half_open_connections_keep_nobody_out(make_job, authority, m
         socket.create_connection(("127.0.0.1", port), SECONDS) for _ in range(500) for port in ports
     ]
     try:
-        assert listener.guests <= 256
+        assert listener.handshakes <= 256
         trainer.step()
         assert run_remotely(cluster, tf.constant(3.0) * 2) == 6
         trainer.step()
-        until(lambda: not listener.guests)
+        until(lambda: not listener.handshakes)
         for connection in silent:
             assert is_closed(connection)
     finally:

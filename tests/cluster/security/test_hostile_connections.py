@@ -83,7 +83,7 @@ def test_a_listener_outlives_handshakes_broken_off_at_any_byte(make_job, authori
         attacker.close()
     assert not failures, failures
     assert listener.times_opened == 1
-    until(lambda: not listener.guests)
+    until(lambda: not listener.handshakes)
     # A task that comes now is let in and answered, and so is a client.
     honest = dial(
         ("127.0.0.1", listener.port),
@@ -126,7 +126,7 @@ ERRORS = (ConnectionResetError("reset"), ValueError("no"), MemoryError(), Runtim
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda e: type(e).__name__)
-@pytest.mark.parametrize("place", ["wrap_bio", "register", "go_on"])
+@pytest.mark.parametrize("place", ["wrap_bio", "register", "advance"])
 def test_no_error_of_one_connection_ends_the_listener(listener, error, place):
     """Of any kind, wherever it comes from: TLS, the system, a lack of memory."""
     made, knock = listener
@@ -141,7 +141,7 @@ def test_no_error_of_one_connection_ends_the_listener(listener, error, place):
         elif place == "register":
             patch.setattr(made._selector, "register", fail)
         else:
-            patch.setattr("millrace.rpc.listener._Guest.go_on", fail)
+            patch.setattr("millrace.rpc.listener._Handshake.advance", fail)
         with socket.create_connection(("127.0.0.1", made.port), SECONDS) as refused:
             refused.sendall(b"x")
             assert is_closed(refused)  # and not forgotten

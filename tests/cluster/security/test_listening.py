@@ -50,7 +50,7 @@ def test_a_server_that_others_reach_refuses_to_start_and_says_how_to():
 def test_the_command_line_refuses_too(capsys):
     cluster = json.dumps({"a": ["0.0.0.0:0"]})
     assert main.main(["server", "--cluster", cluster]) == 1
-    assert "will not start" in capsys.readouterr().err
+    assert "refuses to start unauthenticated" in capsys.readouterr().err
 
 
 def test_it_starts_with_certificates_a_token_or_an_explicit_word(authority):

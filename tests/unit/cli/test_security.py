@@ -1,4 +1,4 @@
-"""The flags that close a job's door, without processes."""
+"""The flags that secure a job, without processes."""
 
 import stat
 from pathlib import Path
@@ -29,7 +29,7 @@ def launch(*options: str) -> int:
 
 def test_commands_for_several_machines_say_that_a_door_is_needed(capsys):
     assert launch() == 0
-    assert "will not start without a door" in capsys.readouterr().out
+    assert "refuse to start unauthenticated" in capsys.readouterr().out
 
 
 def test_commands_for_several_machines_come_with_certificates(folder, capsys):

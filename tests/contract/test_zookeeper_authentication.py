@@ -19,7 +19,7 @@ from tests.contract.conftest import patiently
 RECORD = Record("worker 0", 1, 0, 3.0)
 #: TLS says why a connection is refused only to who still listens.
 REFUSED = (errors.UnauthenticatedError, errors.UnavailableError)
-_paths = (f"/doors/{number}/chief" for number in itertools.count())
+_paths = (f"/secured/{number}/chief" for number in itertools.count())
 
 
 @pytest.fixture
