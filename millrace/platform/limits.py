@@ -148,7 +148,7 @@ COMPUTING_STEPS_PER_CLIENT = Limit(
 MEMORY_BYTES = Limit("MILLRACE_MAX_MEMORY_BYTES", None, "bytes of memory of one task")
 #: A tensor of strings is an array of Python objects: each costs 60 bytes and more, and time in
 #: which nobody else can run Python.
-STRING_ELEMENTS = Limit("MILLRACE_MAX_STRING_ELEMENTS", 1 << 24, "strings of one tensor")
+STRING_ELEMENTS = Limit("MILLRACE_MAX_STRING_ELEMENTS", 1 << 22, "strings of one tensor")
 STRING_BYTES = Limit("MILLRACE_MAX_STRING_BYTES", 2 << 30, "bytes of the strings of one tensor")
 LIST_ELEMENTS = Limit(
     "MILLRACE_MAX_LIST_ELEMENTS", 1 << 24, "elements of one TensorArray or list of tensors"

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from millrace.compiler.xla import jax, jnp
-from millrace.core import dtypes
+from millrace.core import dtypes, pieces
 from millrace.core.tensor_shape import TensorShape, unknown_shape
 from millrace.graph.define import op
 from millrace.graph.operation import Operation
@@ -192,8 +192,16 @@ def ListDiff(x: Any, y: Any, *, xp: Any) -> Any:
     for name, vector in (("x", x), ("y", y)):
         if vector.ndim != 1:
             raise ValueError(f"{name} should be a 1D vector.")
-    gone = set(y.tolist())
-    places = np.array([i for i, value in enumerate(x.tolist()) if value not in gone], np.int64)
+    if x.dtype != object:
+        places = np.flatnonzero(~np.isin(x, y))
+        return x[places], places
+    gone: set[bytes] = set()
+    for part in pieces.slices(len(y)):
+        gone.update(y[part].tolist())
+    stays = np.empty(len(x), bool)
+    for part in pieces.slices(len(x)):
+        stays[part] = [value not in gone for value in x[part].tolist()]
+    places = np.flatnonzero(stays)
     return x[places], places
 
 

@@ -6,12 +6,13 @@ the same numbers, and a node without seeds draws others in every session.
 
 from __future__ import annotations
 
+from array import array
 from typing import Any
 
 import numpy as np
 
 from millrace.compiler.xla import jax, jnp
-from millrace.core import dtypes
+from millrace.core import dtypes, pieces
 from millrace.core.tensor_shape import Dimension, TensorShape
 from millrace.graph.convert import convert_to_tensor
 from millrace.graph.defaults import name_scope
@@ -204,11 +205,12 @@ def RandomShuffle(value: Any, *, seed: int, seed2: int, node: Any, ctx: Any) -> 
         generator = philox.generator_from_words(words, draws)
         rows = np.stack(philox.blocks(generator, np.arange(draws, dtype=np.uint64)), axis=1)
     left = np.arange(count, 1, -1, dtype=np.int64)
-    jumps = (rows.reshape(-1)[: count - 1].astype(np.int64) % left).tolist()
-    order = list(range(count))
-    for i, jump in enumerate(jumps):
-        order[i], order[i + jump] = order[i + jump], order[i]
-    return value[np.array(order)]
+    jumps = rows.reshape(-1)[: count - 1].astype(np.int64) % left
+    order = array("q", np.arange(count, dtype=np.int64).tobytes())
+    for part in pieces.slices(count - 1):
+        for i, jump in enumerate(jumps[part].tolist(), part.start):
+            order[i], order[i + jump] = order[i + jump], order[i]
+    return value[np.frombuffer(order, np.int64)]
 
 
 def _multinomial_shape(c: ShapeContext) -> TensorShape:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import numpy as np
+from millrace.core import pieces
 
 
 def strings(values: Iterable[bytes], shape: tuple[int, ...] | None = None) -> Any:
     """An array of strings (one of them may look like a sequence to NumPy, so not `np.array`)."""
-    items = list(values)
-    result = np.empty(len(items), object)
-    result[:] = items
+    items = values if isinstance(values, list) else list(values)
+    result = pieces.array_of(items, object)
     return result if shape is None else result.reshape(shape)
 
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 import base64
 import itertools
 import re
+from array import array
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from millrace.core import dtypes, errors
+from millrace.core import dtypes, errors, pieces
 from millrace.core.tensor_shape import TensorShape, unknown_shape
 from millrace.graph.convert import convert_to_tensor
 from millrace.graph.defaults import name_scope
@@ -125,7 +126,9 @@ def ReduceJoin(inputs: Any, reduction_indices: Any, *, keep_dims: bool, separato
         shape = tuple(1 if i in axes else size for i, size in enumerate(inputs.shape))
     else:
         shape = tuple(inputs.shape[i] for i in kept)
-    joined = [separator.join(row) for row in rows] if len(rows) else [b""] * int(np.prod(shape))
+    joined = (
+        [pieces.join(separator, row) for row in rows] if len(rows) else [b""] * int(np.prod(shape))
+    )
     return strings(joined, shape)
 
 
@@ -211,7 +214,7 @@ def UnsortedSegmentJoin(
         if segment >= 0:
             for cell, value in zip(parts[segment], row, strict=True):
                 cell.append(value)
-    return strings([separator.join(cell) for row in parts for cell in row], (count, *tail))
+    return strings([pieces.join(separator, cell) for row in parts for cell in row], (count, *tail))
 
 
 def unsorted_segment_join(
@@ -230,16 +233,19 @@ def _sparse_split_shape(c: ShapeContext) -> list[TensorShape]:
     return [TensorShape([None, 2]), TensorShape([None]), TensorShape([2])]
 
 
-def _as_sparse(rows: list[list[bytes]]) -> tuple[Any, Any, Any]:
+def _as_sparse(rows: Iterable[Iterable[bytes]]) -> tuple[Any, Any, Any]:
     """Rows of different lengths as the parts of a sparse matrix."""
-    lengths = [len(row) for row in rows]
-    total = sum(lengths)
-    indices = np.empty((total, 2), np.int64)
-    indices[:, 0] = np.repeat(np.arange(len(rows)), lengths)
-    starts = np.cumsum([0, *lengths])[:-1]
-    indices[:, 1] = np.arange(total) - np.repeat(starts, lengths)
-    values = strings([word for row in rows for word in row])
-    return indices, values, np.array([len(rows), max(lengths, default=0)], np.int64)
+    words: list[bytes] = []
+    ends = array("q", [0])
+    for row in rows:
+        words.extend(row)
+        ends.append(len(words))
+    starts = np.frombuffer(ends, np.int64)
+    lengths = np.diff(starts)
+    indices = np.empty((len(words), 2), np.int64)
+    indices[:, 0] = np.repeat(np.arange(len(lengths)), lengths)
+    indices[:, 1] = np.arange(len(words)) - np.repeat(starts[:-1], lengths)
+    return indices, strings(words), np.array([len(lengths), max(lengths, default=0)], np.int64)
 
 
 _SPACES = b" \t\n\r\v\f"
@@ -264,17 +270,19 @@ def StringSplit(input: Any, delimiter: Any, *, skip_empty: bool) -> Any:
     if delimiter.ndim != 0:
         raise ValueError(f"delimiter must be a scalar, got shape: {list(delimiter.shape)}")
     marks = delimiter.item()
-    rows: list[list[bytes]]
+    rows: Iterable[Iterable[bytes]]
     _check_pieces(len(s) - len(s.translate(None, marks)) if marks else len(s) for s in input)
     if not marks:
-        rows = [[s[i : i + 1] for i in range(len(s))] for s in input]
-    elif len(marks) == 1:
-        rows = [s.split(marks) if s else [] for s in input]
+        rows = ((s[i : i + 1] for i in range(len(s))) for s in input)
     else:
-        anywhere = re.compile(b"[" + re.escape(marks) + b"]")
-        rows = [anywhere.split(s) if s else [] for s in input]
+        # One mark stands for all of them.
+        mark = marks[:1]
+        same = bytes.maketrans(marks, mark * len(marks)) if len(marks) > 1 else None
+        rows = (
+            pieces.split(s if same is None else s.translate(same), mark) if s else () for s in input
+        )
     if skip_empty:
-        rows = [[word for word in row if word] for row in rows]
+        return _as_sparse((word for word in row if word) for row in rows)
     return _as_sparse(rows)
 
 
@@ -295,10 +303,12 @@ def StringSplitV2(input: Any, sep: Any, *, maxsplit: int) -> Any:
             s.count(mark) if mark else len(s) - len(s.translate(None, _SPACES)) for s in input
         )
     if mark:
-        return _as_sparse([s.split(mark, max(maxsplit, -1)) for s in input])
+        if maxsplit < 0:
+            return _as_sparse(pieces.split(s, mark) for s in input)
+        return _as_sparse(s.split(mark, maxsplit) for s in input)
     if maxsplit < 0:
-        return _as_sparse([s.split() for s in input])
-    return _as_sparse([_split_at_spaces(s, maxsplit) for s in input])
+        return _as_sparse(s.split() for s in input)
+    return _as_sparse(_split_at_spaces(s, maxsplit) for s in input)
 
 
 def _split_at_spaces(string: bytes, limit: int) -> list[bytes]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from millrace.compiler.xla import jax
+from millrace.core import pieces
 from millrace.core.dead import DEAD
 from millrace.passes.node import Edge, Node, Program, is_chosen_reference, is_variable_edge
 from millrace.passes.transfer import SEND
@@ -33,6 +34,8 @@ from millrace.runtime.step import Step
 if TYPE_CHECKING:
     from millrace.runtime.plan import Plan
 
+#: A kernel with so many elements may make as many Python objects.
+_MANY = pieces.ELEMENTS
 #: Stateful ops that only look at or change something in memory.
 IN_MEMORY = re.compile(r"Accumulator|Queue(V2)?$|QueueSize|QueueIsClosed|HashTable(V2)?$")
 
@@ -46,6 +49,8 @@ class HostStage:
         self.nodes = [node]
         self.may_block = node.definition.kind == "blocking"
         self.is_short = self.may_block or is_short(node)
+        #: Whether its Python is Millrace's, and ends.
+        self._is_ours = not self.may_block and "PyFunc" not in node.type
         self.outputs = [Edge(node, i) for i in range(len(node.output_types))]
         #: Reference outputs whose value right after the kernel is wanted.
         self._snapshots = [
@@ -90,6 +95,14 @@ class HostStage:
             else jax.tree.map(np.asarray, value)
             for edge, value in zip(self.inputs, inputs, strict=True)
         }
+        if self._is_ours and sum(v.size for v in inputs if type(v) is np.ndarray) > _MANY:
+            with pieces.collector_pauses():
+                return self._call(env, services, step)
+        return self._call(env, services, step)
+
+    def _call(
+        self, env: dict[Edge, Value], services: Services, step: Step
+    ) -> list[Value] | Deferred:
         if not self._locked.variables and not self._snapshots:
             return self._flat(call(self.node, gather_inputs(self.node, env, services), services))
         with contextlib.ExitStack() as locks:
