@@ -19,6 +19,8 @@ from typing import Any
 from millrace.compat import replacements, tensorflow_tree
 
 NAME = "tensorflow"
+#: A distribution of its own since TensorFlow 1.14; its modules are those of python.estimator.
+ESTIMATOR_NAME = "tensorflow_estimator"
 #: Parts of TensorFlow's package that are no public names, or hold more than these.
 _TREES = ("python", "core", "contrib", "tools")
 #: Millrace's own folders, whose names are no part of TensorFlow's.
@@ -47,6 +49,8 @@ class TensorFlowFinder(importlib.abc.MetaPathFinder):
         self, fullname: str, path: Sequence[str] | None = None, target: Any = None
     ) -> importlib.machinery.ModuleSpec | None:
         """The module that stands for `fullname`, if it is TensorFlow's."""
+        if fullname == ESTIMATOR_NAME or fullname.startswith(f"{ESTIMATOR_NAME}."):
+            return _estimator_spec(fullname)
         if fullname != NAME and not fullname.startswith(f"{NAME}."):
             return None
         module = _module_for(fullname)
@@ -58,6 +62,28 @@ class TensorFlowFinder(importlib.abc.MetaPathFinder):
             module.__path__ = []  # one file here, and in TensorFlow a package with modules in it
         is_package = hasattr(module, "__path__")
         return importlib.util.spec_from_loader(fullname, _Loader(module), is_package=is_package)
+
+
+def _estimator_spec(fullname: str) -> importlib.machinery.ModuleSpec | None:
+    """The module that stands for one of the distribution tensorflow_estimator."""
+    below = fullname[len(ESTIMATOR_NAME) + 1 :]
+    if below in ("", "python"):
+        module: types.ModuleType | None = types.ModuleType(fullname)
+        assert module is not None
+        module.__path__ = []
+        module.estimator = (  # type: ignore[attr-defined]
+            tensorflow_tree.find("python.estimator")
+            if below
+            else importlib.import_module("millrace.estimator")
+        )
+    elif below == "estimator":
+        module = importlib.import_module("millrace.estimator")
+    else:
+        module = tensorflow_tree.find(below)
+    if module is None:
+        raise ModuleNotFoundError(replacements.describe_missing(fullname), name=fullname)
+    is_package = hasattr(module, "__path__")
+    return importlib.util.spec_from_loader(fullname, _Loader(module), is_package=is_package)
 
 
 def _module_for(fullname: str) -> types.ModuleType | None:
@@ -94,12 +120,16 @@ def install() -> None:
     """Makes ``import tensorflow`` import Millrace, also when TensorFlow is installed."""
     if not any(isinstance(finder, TensorFlowFinder) for finder in sys.meta_path):
         sys.meta_path.insert(0, TensorFlowFinder())
-        for name in [n for n in sys.modules if n == NAME or n.startswith(f"{NAME}.")]:
-            del sys.modules[name]
+        _forget()
 
 
 def uninstall() -> None:
     """Takes `install` back."""
     sys.meta_path[:] = [f for f in sys.meta_path if not isinstance(f, TensorFlowFinder)]
-    for name in [n for n in sys.modules if n == NAME or n.startswith(f"{NAME}.")]:
+    _forget()
+
+
+def _forget() -> None:
+    """Lets the next import ask the finder, or no longer."""
+    for name in [n for n in sys.modules if n.partition(".")[0] in (NAME, ESTIMATOR_NAME)]:
         del sys.modules[name]

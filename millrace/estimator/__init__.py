@@ -1,6 +1,6 @@
 """`tf.estimator`: models with their training, evaluation and export. Re-exports only."""
 
-from millrace.estimator import experimental, export, inputs
+from millrace.estimator import experimental, export, inputs, tpu
 from millrace.estimator.estimator import Estimator
 from millrace.estimator.estimator_spec import EstimatorSpec
 from millrace.estimator.exporter import BestExporter, Exporter, FinalExporter, LatestExporter

@@ -114,3 +114,34 @@ def _restore(saver: Any, session: Any, checkpoint_path: str, mode: str) -> None:
             f"Encountered error with mode `{mode}` while restoring checkpoint from: "
             f"`{checkpoint_path}`. Full Traceback:\n\n{error}"
         ) from error
+
+
+def export_all_saved_models(
+    estimator: Any,
+    export_dir_base: Any,
+    input_receiver_fn_map: Mapping[str, Callable[[], Any]],
+    assets_extra: Mapping[str, str] | None = None,
+    as_text: bool = False,
+    checkpoint_path: str | None = None,
+) -> bytes:
+    """The old form of `Estimator.experimental_export_all_saved_models`."""
+    folder: bytes = estimator.experimental_export_all_saved_models(
+        export_dir_base, input_receiver_fn_map, assets_extra, as_text, checkpoint_path
+    )
+    return folder
+
+
+def export_saved_model_for_mode(
+    estimator: Any,
+    export_dir_base: Any,
+    input_receiver_fn: Callable[[], Any],
+    assets_extra: Mapping[str, str] | None = None,
+    as_text: bool = False,
+    checkpoint_path: str | None = None,
+    mode: str = ModeKeys.PREDICT,
+) -> bytes:
+    """The old form of `Estimator.export_saved_model` with a mode."""
+    folder: bytes = estimator.export_saved_model(
+        export_dir_base, input_receiver_fn, assets_extra, as_text, checkpoint_path, mode
+    )
+    return folder

@@ -1,0 +1,1 @@
+"""Modules of TensorFlow's python.estimator.export."""

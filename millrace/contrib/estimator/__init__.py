@@ -1,0 +1,39 @@
+"""`tf.contrib.estimator`: where parts of tf.estimator were before. Re-exports only."""
+
+from millrace.estimator.estimator_spec import call_logit_fn
+from millrace.estimator.export.receivers import (
+    build_raw_supervised_input_receiver_fn,
+    build_supervised_input_receiver_fn_from_input_fn,
+)
+from millrace.estimator.extenders import add_metrics, clip_gradients_by_norm, forward_features
+from millrace.estimator.hooks.early_stopping import (
+    make_early_stopping_hook,
+    stop_if_higher_hook,
+    stop_if_lower_hook,
+    stop_if_no_decrease_hook,
+    stop_if_no_increase_hook,
+)
+from millrace.estimator.hooks.in_memory_evaluator import InMemoryEvaluatorHook
+from millrace.estimator.hooks.stop_at_checkpoint import make_stop_at_checkpoint_step_hook
+from millrace.estimator.saved_model_export import (
+    export_all_saved_models,
+    export_saved_model_for_mode,
+)
+
+__all__ = [
+    "InMemoryEvaluatorHook",
+    "add_metrics",
+    "build_raw_supervised_input_receiver_fn",
+    "build_supervised_input_receiver_fn_from_input_fn",
+    "call_logit_fn",
+    "clip_gradients_by_norm",
+    "export_all_saved_models",
+    "export_saved_model_for_mode",
+    "forward_features",
+    "make_early_stopping_hook",
+    "make_stop_at_checkpoint_step_hook",
+    "stop_if_higher_hook",
+    "stop_if_lower_hook",
+    "stop_if_no_decrease_hook",
+    "stop_if_no_increase_hook",
+]
