@@ -15,6 +15,7 @@ from typing import Any, NoReturn, Protocol
 from millrace.cli import (
     certificates,
     check,
+    doctor,
     import_hook,
     info,
     launch,
@@ -48,6 +49,7 @@ COMMANDS: dict[str, Command] = {
     "status": status,
     "logs": logs,
     "stop": stop,
+    "doctor": doctor,
     "certificates": certificates,
     "import-hook": import_hook,
     "info": info,

@@ -33,6 +33,7 @@ def of(resources: ResourceStore) -> dict[str, Any]:
                     "step": gradients.global_step,
                     "count": gradients.count,
                     "stale": gradients.stale,
+                    "required": gradients.required,
                 }
             )
     return {"queues": queues, "accumulators": accumulators}

@@ -75,6 +75,11 @@ class AccumulatorState(ABC):
         self._last_steps: dict[str, int] = {}
         self._takes: deque[Take] = deque()
 
+    @property
+    def required(self) -> int:
+        """How many gradients the first who waits needs; 0 if nobody waits."""
+        return self._takes[0].required if self._takes else 0
+
     @abstractmethod
     def _add(self, gradient: Any, is_own: bool) -> None:
         """Adds a gradient; raises ValueError if it does not fit."""

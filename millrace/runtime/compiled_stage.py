@@ -84,7 +84,7 @@ class CompiledStage:
         self.has_loops = form.has_loops
         self.is_short = not form.has_loops  # Nobody knows when a loop ends.
         #: The sets of shapes that it has met, with their programs.
-        self.programs = Programs(len(nodes))
+        self.programs = Programs(len(nodes), nodes[0].name if nodes else "")
         self._mode = tiers.mode() if mode is None else mode
         #: What was seen of the shapes inside; None once that is of no use any more.
         self._seen: SeenShapes | None = SeenShapes()

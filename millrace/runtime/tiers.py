@@ -89,6 +89,10 @@ class Counts:
 
 #: Of this process.
 COUNTS = Counts()
+#: Stages that keep meeting new shapes, by their first node, and how many; for who looks at the
+#: process, and bounded.
+CHANGING: dict[str, int] = {}
+_FEW_CHANGES, _MAX_CHANGING = 8, 32
 
 
 class Shape:
@@ -152,7 +156,8 @@ class Shape:
 class Programs:
     """The sets of shapes that a stage has met, and its programs."""
 
-    def __init__(self, node_count: int) -> None:
+    def __init__(self, node_count: int, name: str = "") -> None:
+        self.name = name
         self.counts = Counts()
         self._shapes: OrderedDict[Any, Shape] = OrderedDict()
         self._lock = threading.Lock()
@@ -166,8 +171,14 @@ class Programs:
                 found = Shape()
                 if len(self._shapes) >= _MAX_KNOWN:
                     self._shapes.popitem(last=False)
+                self._note_change()
             self._shapes[signature] = found
             return found
+
+    def _note_change(self) -> None:
+        count = len(self._shapes) + 1
+        if count > _FEW_CHANGES and (self.name in CHANGING or len(CHANGING) < _MAX_CHANGING):
+            CHANGING[self.name] = max(count, CHANGING.get(self.name, 0) + 1)
 
     def wants_program(self, shape: Shape) -> bool:
         """Whether these shapes should be compiled now; true once."""

@@ -19,7 +19,7 @@ from millrace.core import errors
 from millrace.core.cluster_spec import ClusterDef, ClusterSpec
 from millrace.core.config import ConfigProto, RunMetadata
 from millrace.graph.graph import Graph
-from millrace.observe import last_status
+from millrace.observe import last_status, machine
 from millrace.observe.observation import METRICS_PORT
 from millrace.platform import logging
 from millrace.platform.file_access import FileAccess
@@ -191,6 +191,7 @@ class Server:
             "cluster": {job: _tasks(self._cluster, job) for job in self._cluster.jobs},
             "devices": [device.name for device in self._devices()],
             "version": MILLRACE,
+            **machine.status(),
             "time": time.time(),
             "metrics": self._metrics.address if self._metrics else None,
             "sessions": len(self._master.sessions),

@@ -40,7 +40,7 @@ def test_an_unknown_command_is_one_sentence_and_exit_code_2(capsys):
     assert told.out == ""
     assert told.err == (
         "millrace: `frobnicate` is not a command; there are: run, check, launch, server, status, "
-        "logs, stop, certificates, import-hook, info, version.\n"
+        "logs, stop, doctor, certificates, import-hook, info, version.\n"
     )
 
 
