@@ -24,6 +24,7 @@ from millrace.cli import (
     server,
     status,
     stop,
+    task,
     version,
 )
 from millrace.platform.version import MILLRACE
@@ -45,6 +46,7 @@ COMMANDS: dict[str, Command] = {
     "run": run,
     "check": check,
     "launch": launch,
+    "task": task,
     "server": server,
     "status": status,
     "logs": logs,
@@ -122,7 +124,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     command_parser = _Parser(prog=f"millrace {chosen.command}", description=command.SUMMARY)
     command.add_arguments(command_parser)
     given = command_parser.parse_args(chosen.arguments)
-    if chosen.command == "run":
+    if chosen.command in ("run", "task"):
         return command.run(given)  # it is the program's business what Ctrl-C does
     try:
         return command.run(given)

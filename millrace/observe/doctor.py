@@ -150,7 +150,8 @@ def _a_ps_with_most_of_the_load(found: Examination) -> Iterator[Finding]:
     yield Finding(
         share,
         "Place by size: tf.train.replica_device_setter(cluster=..., ps_strategy="
-        f"tf.contrib.training.GreedyLoadBalancingStrategy({len(loads)}, tf.contrib.training.byte_size_load_fn)).",
+        f"tf.contrib.training.GreedyLoadBalancingStrategy({len(loads)}, "
+        "tf.contrib.training.byte_size_load_fn)).",
     )
 
 

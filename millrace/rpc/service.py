@@ -281,12 +281,17 @@ class RpcServer:
                 return int(self._server.add_secure_port(address, credentials))
             return int(self._server.add_insecure_port(address))
         except (RuntimeError, OSError) as error:
+            if isinstance(error, socket.gaierror):
+                why = f"the name {address.rpartition(':')[0]} does not resolve on this machine"
+            elif isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+                why = "another process has the port; choose another, or 0 for any"
+            else:
+                why = (
+                    "the host is no address of this machine, or the port is taken; MILLRACE_BIND "
+                    "says where to listen when others dial another address"
+                )
             raise errors.UnknownError(
-                None,
-                None,
-                f"Could not start gRPC server: cannot listen at {address}. Another process may "
-                "have the port (choose another, or 0 for any), or the host is not an address of "
-                "this machine.",
+                None, None, f"Could not start gRPC server: cannot listen at {address}: {why}."
             ) from error
 
     def _guarded(self, call: Callable[[Any], Any], name: str) -> Callable[[Any, Any], Any]:

@@ -80,6 +80,7 @@ class Peers:
         on_message: OnMessage,
         on_lost: OnLost,
         security: Security | None = None,
+        listens_at: str = "",
     ) -> None:
         self.me = me
         self._security = security or Security()
@@ -107,7 +108,7 @@ class Peers:
         self.awake: Callable[[], None] = lambda: None
         self._closed = False
         if protocol == FAST:
-            host = me.address.rpartition(":")[0]
+            host = listens_at or me.address.rpartition(":")[0]
             self._probe = shared_memory.Probe() if shared_memory.IS_SUPPORTED else None
             self._listener = SocketListener(
                 _bindable(host), self._accept_socket, self._security.server_context()

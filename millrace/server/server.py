@@ -54,6 +54,8 @@ if TYPE_CHECKING:
 
 ServerDef = messages.ServerDef
 _MEMORY_LIMIT = 256 << 20
+#: Where a task listens, if not at the address that others dial.
+BIND = "MILLRACE_BIND"
 #: A process that leaves the job waits no longer for others to hear of it.
 _LEAVE_SECONDS = 2.0
 #: What is longer of an error's text is cut in the middle.
@@ -115,9 +117,13 @@ class Server:
         self._metrics: MetricsServer | None = None
         self._threads = CachedThreads("millrace step")
         host, _, port = self._own_address().rpartition(":")
-        check_authentication(self._task, self._own_address(), self._security)
+        bind_host, bind_port = _bind_address(host, str(definition.port or port))
+        for reached in {self._own_address(), f"{bind_host}:{bind_port}"}:
+            check_authentication(self._task, reached, self._security)
         self._rpc = RpcServer(self._threads, self._security)
-        bound = self._rpc.bind(f"{host}:{definition.port or port}")
+        bound = self._rpc.bind(f"{bind_host}:{bind_port}")
+        if BIND in os.environ and int(port):
+            bound = int(definition.port or port)  # others dial this, and something leads here
         self._address = f"{host}:{bound}"
         if int(port) == 0:
             # The port was chosen just now: the cluster gets to know it.
@@ -131,6 +137,7 @@ class Server:
             self._on_message,
             self._on_lost,
             self._security,
+            listens_at=bind_host,
         )
         self._worker = Worker(self._task, self._peers.post, self._threads)
         self._worker.sessions.before_first_graph = self._settle_threads
@@ -503,6 +510,17 @@ def find_running(target: str) -> Server | None:
 
 def _tasks(cluster: ClusterSpec, job: str) -> dict[int, str]:
     return {index: cluster.task_address(job, index) for index in cluster.task_indices(job)}
+
+
+def _bind_address(host: str, port: str) -> tuple[str, str]:
+    """Where to listen: as MILLRACE_BIND says (``host``, ``:port``, ``host:port``), else there."""
+    said = os.environ.get(BIND, "")
+    if not said:
+        return host, port
+    bind_host, colon, bind_port = said.rpartition(":") if ":" in said else (said, "", "")
+    if colon and (not bind_port.isdigit() or int(bind_port) > 65535):
+        raise ValueError(f"{BIND}={said!r} is no address; write 0.0.0.0, :2222 or 0.0.0.0:2222")
+    return bind_host or host, bind_port or port
 
 
 def make_server_def(

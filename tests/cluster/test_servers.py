@@ -7,6 +7,8 @@ import threading
 import pytest
 
 import millrace as tf
+from millrace.platform.ports import HeldPorts
+from millrace.platform.reachability import why_unreachable
 from millrace.rpc.service import Connection
 from millrace.server.server import find_running
 
@@ -217,3 +219,32 @@ def test_the_servers_config_is_the_default_of_its_sessions(start):
         with tf.Session(target) as sess:
             assert len(sess.list_devices()) == 3
             assert sess.run(x) == 1
+
+
+def test_a_task_listens_where_it_is_told_and_others_dial_its_address(monkeypatch) -> None:
+    with HeldPorts(2, "127.0.0.1") as held:
+        dialled, listened = held.addresses
+        monkeypatch.setenv("MILLRACE_BIND", listened)
+        server = tf.train.Server({"ps": [dialled]}, "ps", 0)
+        try:
+            assert server.target == f"grpc://{dialled}"
+            assert why_unreachable(listened) is None
+            assert "refused" in str(why_unreachable(dialled))
+        finally:
+            server.stop()
+
+
+@pytest.mark.parametrize("said", ["0.0.0.0:many", "a:99999"])
+def test_a_place_to_listen_at_that_is_none_is_told(said: str, monkeypatch) -> None:
+    monkeypatch.setenv("MILLRACE_BIND", said)
+    with pytest.raises(ValueError, match="is no address; write"):
+        tf.train.Server({"ps": ["localhost:0"]}, "ps", 0)
+
+
+def test_a_name_that_does_not_resolve_is_another_sentence_than_a_port_that_is_taken() -> None:
+    with pytest.raises(tf.errors.UnknownError, match="cannot be found|does not resolve"):
+        tf.train.Server({"ps": ["host.invalid:2222"]}, "ps", 0)
+    with socket.create_server(("127.0.0.1", 0)) as holder:
+        address = f"127.0.0.1:{holder.getsockname()[1]}"
+        with pytest.raises(tf.errors.UnknownError, match="another process has the port"):
+            tf.train.Server({"ps": [address]}, "ps", 0)

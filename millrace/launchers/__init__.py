@@ -1,0 +1,1 @@
+"""Where a job runs: how a task finds its place, and what each scheduler is told."""
