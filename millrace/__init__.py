@@ -254,6 +254,7 @@ if TYPE_CHECKING:
         config,
         contrib,
         distribute,
+        distributions,
         estimator,
         examples,
         feature_column,
@@ -274,8 +275,8 @@ else:
     #: No task needs these to serve, nor most programs to train.
     __getattr__, __dir__ = deferred.facade(
         __name__,
-        "app config contrib distribute estimator examples feature_column flags graph_util "
-        "keras layers losses metrics python quantization resource_loader "
+        "app config contrib distribute distributions estimator examples feature_column flags "
+        "graph_util keras layers losses metrics python quantization resource_loader "
         "saved_model sysconfig test".split(),
         globals(),
     )

@@ -25,7 +25,7 @@ os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import numpy as np
-import tensorflow.compat.v1 as tf
+import tensorflow
 from parity_kit import figures
 from parity_kit.comparison import differences
 from parity_kit.differentiation import numeric_differences
@@ -43,6 +43,8 @@ from parity_kit.registry import Case, Scenario, load_library
 from parity_kit.replay import replay_case, replay_of_case, replay_scenario, serialized
 from parity_kit.scenario_runner import play
 
+# `tf.contrib` is in TensorFlow 1 only, and there not under `compat.v1`.
+tf: Any = tensorflow if tensorflow.__version__[:2] == "1." else tensorflow.compat.v1
 tf.logging.set_verbosity(tf.logging.FATAL)
 tf.disable_v2_behavior()
 
@@ -158,7 +160,7 @@ def record_scenario(scenario: Scenario) -> dict[str, Any]:
 
 def _origin(family: str, count: int) -> dict[str, Any]:
     return {
-        "program": "tensorflow.compat.v1, v2 behaviour disabled",
+        "program": f"{tf.__name__}, v2 behaviour disabled",
         "tensorflow": tf.__version__,
         "numpy": np.__version__,
         "python": sys.version.split()[0],

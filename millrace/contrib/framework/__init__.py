@@ -5,10 +5,10 @@ from millrace import (
     TensorSpec,
     argsort,
     convert_to_tensor_or_sparse_tensor,
-    nest,
     py_func,
     sort,
 )
+from millrace.contrib.framework import nest
 from millrace.contrib.framework.arg_scope import (
     add_arg_scope,
     arg_scope,

@@ -1,5 +1,15 @@
 """`tf.contrib.opt`: more optimizers. Re-exports only."""
 
+from millrace.contrib.opt.adam_variants import (
+    AdaMaxOptimizer,
+    AddSignOptimizer,
+    NadamOptimizer,
+    PowerSignOptimizer,
+)
+from millrace.contrib.opt.external_optimizer import (
+    ExternalOptimizerInterface,
+    ScipyOptimizerInterface,
+)
 from millrace.contrib.opt.lazy_adam import (
     LazyAdamOptimizer,
 )
@@ -16,14 +26,44 @@ from millrace.contrib.opt.weight_decay import (
     MomentumWOptimizer,
     extend_with_decoupled_weight_decay,
 )
+from millrace.contrib.opt.worker_copies import (
+    AGNCustomGetter,
+    AGNOptimizer,
+    ElasticAverageCustomGetter,
+    ElasticAverageOptimizer,
+)
+from millrace.contrib.opt.wrappers import (
+    DropStaleGradientOptimizer,
+    LARSOptimizer,
+    MultitaskOptimizerWrapper,
+    RegAdagradOptimizer,
+    VariableClippingOptimizer,
+    clip_gradients_by_global_norm,
+)
 
 __all__ = [
+    "AGNCustomGetter",
+    "AGNOptimizer",
+    "AdaMaxOptimizer",
     "AdamWOptimizer",
+    "AddSignOptimizer",
     "DecoupledWeightDecayExtension",
+    "DropStaleGradientOptimizer",
+    "ElasticAverageCustomGetter",
+    "ElasticAverageOptimizer",
+    "ExternalOptimizerInterface",
+    "LARSOptimizer",
     "LazyAdamOptimizer",
     "ModelAverageCustomGetter",
     "ModelAverageOptimizer",
     "MomentumWOptimizer",
     "MovingAverageOptimizer",
+    "MultitaskOptimizerWrapper",
+    "NadamOptimizer",
+    "PowerSignOptimizer",
+    "RegAdagradOptimizer",
+    "ScipyOptimizerInterface",
+    "VariableClippingOptimizer",
+    "clip_gradients_by_global_norm",
     "extend_with_decoupled_weight_decay",
 ]

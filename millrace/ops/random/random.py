@@ -17,10 +17,12 @@ from millrace.core.tensor_shape import Dimension, TensorShape
 from millrace.graph.convert import convert_to_tensor
 from millrace.graph.defaults import name_scope
 from millrace.graph.define import op
+from millrace.graph.operation import Operation
 from millrace.graph.random_seed import get_seed, set_random_seed
 from millrace.graph.registry import NO_GRADIENT
-from millrace.graph.shape_inference import ShapeContext, from_input, unchanged
+from millrace.graph.shape_inference import ShapeContext, broadcast, from_input, unchanged
 from millrace.graph.tensor import Tensor
+from millrace.ops.array import join
 from millrace.ops.array import shape as array_shape
 from millrace.ops.array import slicing as array_slicing
 from millrace.ops.control_flow import assertion, control_flow
@@ -266,13 +268,32 @@ def shape_then_parameter(which: str) -> Any:
     "RandomGamma(shape: S, alpha: T) -> output: T where seed: int = 0; seed2: int = 0; "
     "S: index; T: {float16, float32, float64}",
     shape=shape_then_parameter("alpha"),
-    gradient=NO_GRADIENT,
     static=("shape",),
     stateful=True,
 )
 def RandomGamma(shape: Any, alpha: Any, *, rng: Any) -> Any:
     """Samples of Gamma(alpha, 1)."""
     return gamma(rng, sizes_of(shape), alpha)
+
+
+@RandomGamma.gradient
+def _(op: Operation, grad: Tensor) -> Any:
+    """Samples move with alpha (implicit reparameterization), the shape has no gradient."""
+    alpha = op.inputs[1]
+    moved = grad * RandomGammaGrad(alpha, op.outputs[0])
+    sizes = join.concat([[-1], array_shape.shape(alpha)], 0)
+    return None, reduction.reduce_sum(array_shape.reshape(moved, sizes), 0)
+
+
+@op(
+    "RandomGammaGrad(alpha: T, sample: T) -> output: T where T: {float32, float64}",
+    shape=broadcast,
+    gradient=NO_GRADIENT,
+)
+def RandomGammaGrad(alpha: Any, sample: Any) -> Any:
+    """How a sample of Gamma(alpha, 1) moves with alpha."""
+    alpha, sample = jnp.broadcast_arrays(alpha, sample)
+    return jax.lax.random_gamma_grad(alpha, sample)
 
 
 def gamma(rng: Any, sizes: tuple[int, ...], alpha: Any) -> Any:

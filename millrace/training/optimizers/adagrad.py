@@ -62,7 +62,7 @@ class AdagradOptimizer(Optimizer):
             )
 
     def _prepare(self) -> None:
-        self._rate = convert_to_tensor(
+        self._rate = self._learning_rate_tensor = convert_to_tensor(
             self._call_if_callable(self._learning_rate), name="learning_rate"
         )
 

@@ -33,7 +33,7 @@ class MomentumOptimizer(Optimizer):
             self._zeros_slot(var, "momentum", self._name)
 
     def _prepare(self) -> None:
-        self._rate = convert_to_tensor(
+        self._rate = self._learning_rate_tensor = convert_to_tensor(
             self._call_if_callable(self._learning_rate), name="learning_rate"
         )
         self._factor = convert_to_tensor(self._call_if_callable(self._momentum), name="momentum")
