@@ -1,5 +1,7 @@
 """`tf.estimator.experimental`. Re-exports only."""
 
+from millrace.estimator.canned.dnn import dnn_logit_fn_builder as dnn_logit_fn_builder
+from millrace.estimator.canned.linear import linear_logit_fn_builder as linear_logit_fn_builder
 from millrace.estimator.estimator_spec import call_logit_fn as call_logit_fn
 from millrace.estimator.export.receivers import (
     build_raw_supervised_input_receiver_fn as build_raw_supervised_input_receiver_fn,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import millrace as tf
@@ -18,6 +20,12 @@ class Metric(Layer):
         super().__init__(name=name, dtype=dtype or state.floatx(), **kwargs)
         self.stateful = True
         self.built = True
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Lets `updates` have what `update_state` of a subclass returns, as Estimators need it."""
+        super().__init_subclass__(**kwargs)
+        if "update_state" in vars(cls):
+            cls.update_state = _recorded(cls.update_state)  # type: ignore[method-assign]
 
     def add_weight(  # type: ignore[override]
         self, name: str, shape: Any = (), initializer: Any = "zeros", dtype: Any = None, **_: Any
@@ -36,7 +44,6 @@ class Metric(Layer):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The value after this batch."""
         update = self.update_state(*args, **kwargs)
-        self._own_updates.append((getattr(update, "op", update), True))
         with tf.control_dependencies([update]):
             return tf.identity(self.result())
 
@@ -53,6 +60,25 @@ class Metric(Layer):
         session = state.get_session()
         for variable in self.weights:
             variable.initializer.run(session=session)
+
+
+def _recorded(update_state: Callable[..., Any]) -> Callable[..., Any]:
+    """`update_state` whose operation is one of the metric's updates; that of super() is a part."""
+
+    @functools.wraps(update_state)
+    def update(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if getattr(self, "_is_updating", False):
+            return update_state(self, *args, **kwargs)
+        self._is_updating = True
+        try:
+            made = update_state(self, *args, **kwargs)
+        finally:
+            self._is_updating = False
+        if made is not None:
+            self.add_update(made)
+        return made
+
+    return update
 
 
 class Reduce(Metric):
@@ -313,7 +339,7 @@ class Recall(Precision):
 
 
 class AUC(_Counts):
-    """The area under the ROC curve, from sums at thresholds."""
+    """The area under the ROC curve, or that of precision and recall, from sums at thresholds."""
 
     cells = ("true_positives", "false_positives", "true_negatives", "false_negatives")
 
@@ -325,16 +351,36 @@ class AUC(_Counts):
         name: str = "auc",
         dtype: Any = None,
     ) -> None:
-        if curve != "ROC":
-            raise ValueError(f"AUC knows the curve ROC only, not {curve!r}.")
+        if curve not in ("ROC", "PR"):
+            raise ValueError(f'Invalid AUC curve value "{curve}". There are "ROC" and "PR".')
+        self._curve = curve
         inner = [(i + 1) / (num_thresholds - 1) for i in range(num_thresholds - 2)]
         super().__init__([0.0 - 1e-7, *inner, 1.0 + 1e-7], name, dtype)
 
     def result(self) -> Any:
-        """The area, by trapezoids."""
+        """The area: by trapezoids, or with precision interpolated (Davis and Goadrich, 2006)."""
         tp, fp, tn, fn = (tf.identity(self._sums[cell]) for cell in self.cells)
+        if self._curve == "PR":
+            return _precision_recall_area(tp, tp + fp, tp + fn)
         x, y = tf.div_no_nan(fp, fp + tn), tf.div_no_nan(tp, tp + fn)
         return tf.reduce_sum((x[:-1] - x[1:]) * (y[:-1] + y[1:]) / 2.0)
+
+
+def _precision_recall_area(found: Any, said: Any, there: Any) -> Any:
+    """The area under precision and recall, where true positives are linear between thresholds.
+
+    Args:
+      found: True positives at each threshold.
+      said: Positives that were said.
+      there: Positives that there are.
+    """
+    gained = found[:-1] - found[1:]
+    slope = tf.div_no_nan(gained, tf.maximum(said[:-1] - said[1:], 0))
+    intercept = found[1:] - slope * said[1:]
+    both = tf.logical_and(said[:-1] > 0, said[1:] > 0)
+    ratio = tf.where(both, tf.div_no_nan(said[:-1], said[1:]), tf.ones_like(said[1:]))
+    area = slope * (gained + intercept * tf.log(ratio))
+    return tf.reduce_sum(tf.div_no_nan(area, there[1:]))
 
 
 acc, ACC = accuracy, accuracy

@@ -40,6 +40,17 @@ CASES = list(LIBRARY.cases.values())
 SCENARIOS = list(LIBRARY.scenarios.values())
 
 
+#: Whole models of ops that other families run on both tiers: on NumPy alone they take seconds.
+ON_NUMPY = ("feature_column", "heads")
+
+
+@pytest.fixture(autouse=True)
+def _tier(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    item = getattr(request.node, "callspec", None)
+    if item is not None and getattr(item.params.get("item"), "family", "") in ON_NUMPY:
+        monkeypatch.setenv("MILLRACE_COMPILE", "never")
+
+
 @functools.cache
 def _family(family: str) -> dict[str, Any]:
     return stored_figures.load(family)

@@ -5,7 +5,7 @@ what is computed, logged, written and raised. `record_estimators.py` stores what
 `test_estimators.py` compares.
 """
 
-from estimator_stories import models, refusals, runs
+from estimator_stories import canned, models, refusals, runs
 from estimator_stories.models import SCENARIOS
 
-__all__ = ["SCENARIOS", "models", "refusals", "runs"]
+__all__ = ["SCENARIOS", "canned", "models", "refusals", "runs"]

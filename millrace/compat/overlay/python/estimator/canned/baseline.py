@@ -1,0 +1,3 @@
+"""TensorFlow's python.estimator.canned.baseline."""
+
+from millrace.estimator.canned.baseline import *

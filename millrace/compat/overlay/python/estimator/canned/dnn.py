@@ -1,0 +1,4 @@
+"""TensorFlow's python.estimator.canned.dnn."""
+
+from millrace.estimator.canned.dnn import *
+from millrace.estimator.canned.dnn import _dnn_model_fn

@@ -1,0 +1,3 @@
+"""TensorFlow's python.estimator.canned.metric_keys."""
+
+from millrace.estimator.heads.keys import MetricKeys

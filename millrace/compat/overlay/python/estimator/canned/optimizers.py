@@ -1,0 +1,3 @@
+"""TensorFlow's python.estimator.canned.optimizers."""
+
+from millrace.estimator.canned.optimizers import *

@@ -1,0 +1,1 @@
+"""Canned Estimators: models that only need columns and a head."""
