@@ -1,0 +1,24 @@
+"""`tf.contrib.learn`: what came before tf.estimator, on top of it. Re-exports only."""
+
+from millrace.contrib.learn import datasets, learn_runner
+from millrace.contrib.learn.estimator import Estimator, SKCompat
+from millrace.contrib.learn.experiment import Experiment
+from millrace.contrib.learn.export_strategy import ExportStrategy, make_export_strategy
+from millrace.contrib.learn.model_fn import MetricSpec, ModeKeys, ModelFnOps
+from millrace.contrib.learn.run_config import RunConfig
+from millrace.train import NanLossDuringTrainingError
+
+__all__ = [
+    "Estimator",
+    "Experiment",
+    "ExportStrategy",
+    "MetricSpec",
+    "ModeKeys",
+    "ModelFnOps",
+    "NanLossDuringTrainingError",
+    "RunConfig",
+    "SKCompat",
+    "datasets",
+    "learn_runner",
+    "make_export_strategy",
+]
