@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from millrace.compiler.xla import jax
+from millrace.core import errors
 from millrace.core.dead import DEAD
 from millrace.passes import rendezvous
 from millrace.passes.frames import (
@@ -259,7 +260,7 @@ class _Interpretation:
         ):
             outputs = [DEAD] * max(1, len(node.output_types))
         elif node.type in SWITCHES:
-            chosen = bool(np.asarray(inputs[1]).reshape(()))
+            chosen = bool(_scalar(node, inputs[1]))
             outputs = [inputs[0] if chosen == bool(i) else DEAD for i in (0, 1)]
         elif node.type in ENTERS | EXITS | NEXT_ITERATIONS:
             outputs = [inputs[0]]
@@ -387,7 +388,10 @@ class _Interpretation:
                 frame.dead_exits.add(node)
                 return
             frame.live_exits.add(node)
-            assert frame.parent is not None
+            if frame.parent is None:
+                raise errors.InvalidArgumentError(
+                    None, node.source, f"{node.name} ({node.type}) is in no loop that it could end"
+                )
             target, target_number = frame.parent, frame.parent_iteration
         elif node.type in NEXT_ITERATIONS:
             if dead:
@@ -477,3 +481,20 @@ class _Interpretation:
         for node in dead:
             self._deliver(node, [DEAD], frame.parent, frame.parent_iteration)
         return True
+
+
+def _scalar(node: Node, predicate: Any) -> Any:
+    """The predicate of a switch.
+
+    Raises:
+      InvalidArgumentError: It is no scalar.
+    """
+    value = np.asarray(predicate)
+    if value.ndim:
+        raise errors.InvalidArgumentError(
+            None,
+            node.source,
+            f"The predicate of {node.name} ({node.type}) must be a scalar, but has shape "
+            f"{list(value.shape)}",
+        )
+    return value

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,7 @@ from millrace.passes.node import (
     names_variable,
     variable_of,
 )
-from millrace.runtime import memory, traced_kernel
+from millrace.runtime import body_gradients, memory, traced_kernel
 from millrace.runtime.traced_kernel import TracedKernel
 from millrace.runtime.variable_state import (
     StoredState,
@@ -59,6 +59,10 @@ __all__ = [
 ]
 
 
+#: Ops that differentiate the bodies that they call.
+_DIFFERENTIATING = frozenset(("VectorJacobianProduct", "SymbolicGradient"))
+
+
 class Services:
     """What kernels may ask for besides their inputs; see `registry.SPECIAL_PARAMETERS`."""
 
@@ -71,8 +75,11 @@ class Services:
         traced: bool = False,
         bind: Callable[[Node], Any] | None = None,
         in_body: bool = False,
+        differentiated: bool = False,
     ) -> None:
         self.state = state
+        #: Whether JAX differentiates what the nodes compute, as one.
+        self.differentiated = differentiated
         #: Whether the nodes are those of a conditional's or loop's body.
         self.in_body = in_body
         #: Whether variables read as values inside an XLA program.
@@ -110,6 +117,18 @@ class Services:
     def key(self, node: Node) -> Any:
         """The node's random key; None where nothing may be drawn."""
         return None if self._rng is None else self._rng(node)
+
+    def run_gradient(self, nodes: Iterable[Node], env: dict[Edge, Any]) -> None:
+        """Runs the nodes of an op's gradient: checks that hold for the op hold for them."""
+        services = Services(
+            self.state,
+            check=lambda _: lambda *_: None,
+            ctx=self._ctx,
+            traced=True,
+            in_body=True,
+            differentiated=True,
+        )
+        run_nodes(nodes, env, services)
 
     def tracing(self, node: Node) -> traced_kernel.TracedCall:
         """Calls the node's kernel inside a trace."""
@@ -226,6 +245,7 @@ class Invoker:
             ctx=services._ctx,
             traced=services.traced,
             in_body=True,
+            differentiated=services.differentiated or self._node.type in _DIFFERENTIATING,
         )
         nodes = program.nodes
         wanted = range(len(program.results)) if only is None else only
@@ -414,6 +434,15 @@ def call(node: Node, inputs: list[Any], services: Services) -> list[Any]:
         keywords = dict(form.keywords)
         for special in definition.specials:
             keywords[special] = services.special(special, node, on_host)
+        if services.differentiated and not on_host:
+
+            def kernel(values: Sequence[Any]) -> list[Any]:
+                placed = [values[place] for place in form.input_places]
+                return flatten_outputs(node, definition.kernel(*placed, **keywords))
+
+            differentiable = body_gradients.call(node, inputs, kernel, services.run_gradient)
+            if differentiable is not None:
+                return differentiable
         arguments = [inputs[place] for place in form.input_places]
         if on_host and definition.runs_on_numpy:
             with np.errstate(all="ignore"):

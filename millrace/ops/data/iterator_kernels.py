@@ -15,6 +15,7 @@ from millrace.graph.shape_inference import ShapeContext, none, scalars
 from millrace.ops.data.define import OUTPUTS, boxed, dataset_of
 from millrace.ops.data.iterator_resource import IteratorResource, check_same
 from millrace.ops.data_flow import shared_state
+from millrace.ops.strings.string_arrays import scalar_bytes
 
 __all__: list[str] = []
 
@@ -136,7 +137,7 @@ def IteratorToStringHandle(resource_handle: Any) -> Any:
 def _from_string_handle(
     string_handle: Any, *, output_types: Any, output_shapes: Any, ctx: Any
 ) -> Any:
-    text = string_handle[()]
+    text = scalar_bytes(string_handle, "string_handle")
     container, separator, name = text.decode(errors="replace").partition("\n")
     if not separator:
         raise ValueError(f"Could not parse string_handle as a valid ResourceHandle: {text!r}")

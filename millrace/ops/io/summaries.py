@@ -18,6 +18,7 @@ from millrace.core.tensor_proto import make_tensor_proto
 from millrace.graph.define import op
 from millrace.graph.registry import NO_GRADIENT
 from millrace.graph.shape_inference import scalars
+from millrace.ops.strings.string_arrays import scalar_bytes
 from millrace.platform import deferred
 
 Image = deferred.module("PIL.Image")
@@ -92,7 +93,7 @@ def fill_histogram(message: Any, values: np.ndarray) -> None:
 )
 def HistogramSummary(tag: Any, values: Any) -> Any:
     """The distribution of the values."""
-    name = tag[()].decode()
+    name = scalar_bytes(tag, "tags").decode()
     numbers = np.asarray(values, np.float64)
     if np.isnan(numbers).any():
         raise ValueError(f"Nan in summary histogram for: {name}")
@@ -142,7 +143,7 @@ def ImageSummary(tag: Any, tensor: Any, *, max_images: int, bad_color: Any) -> A
     """Images of a batch, as PNG."""
     if tensor.ndim != 4 or tensor.shape[-1] not in (1, 3, 4):
         raise ValueError(f"Tensor must be 4-D with last dim 1, 3, or 4, not {list(tensor.shape)}")
-    name = tag[()].decode()
+    name = scalar_bytes(tag, "tags").decode()
     summary = Summary()
     count = min(max_images, tensor.shape[0])
     for i in range(count):
@@ -194,7 +195,7 @@ def _sounds(tag: Any, tensor: Any, sample_rate: float, max_outputs: int) -> Any:
     if tensor.ndim not in (2, 3):
         raise ValueError(f"Tensor must be 3-D or 2-D, got: {list(tensor.shape)}")
     sounds = tensor if tensor.ndim == 3 else tensor[..., None]
-    name = tag[()].decode()
+    name = scalar_bytes(tag, "tags").decode()
     summary = Summary()
     for i in range(min(max_outputs, sounds.shape[0])):
         full = f"{name}/audio" if max_outputs == 1 else f"{name}/audio/{i}"
@@ -217,7 +218,7 @@ def _sounds(tag: Any, tensor: Any, sample_rate: float, max_outputs: int) -> Any:
 def TensorSummaryV2(tag: Any, tensor: Any, serialized_summary_metadata: Any) -> Any:
     """A whole tensor, for a plugin of TensorBoard."""
     summary = Summary()
-    value = summary.value.add(tag=tag[()].decode())
+    value = summary.value.add(tag=scalar_bytes(tag, "tag").decode())
     value.tensor.CopyFrom(make_tensor_proto(tensor))
     value.metadata.ParseFromString(serialized_summary_metadata[()])
     return _message(summary)

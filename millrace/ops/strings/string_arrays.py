@@ -23,3 +23,15 @@ def each(array: Any, function: Callable[[bytes], bytes]) -> Any:
 def text(value: Any) -> str:
     """A byte string for a message."""
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+def scalar_bytes(value: Any, name: str) -> bytes:
+    """A scalar string.
+
+    Raises:
+      ValueError: It is no scalar.
+    """
+    if value.ndim:
+        raise ValueError(f"{name} must be scalar, got shape {list(value.shape)}")
+    word: bytes = value[()]
+    return word
