@@ -7,6 +7,7 @@ import tempfile
 from typing import Any
 
 import numpy as np
+
 from model_zoo.model import Model, dense, endless, mean_cross_entropy
 
 BATCH = 256

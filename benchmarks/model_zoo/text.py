@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+
 from model_zoo.model import Model, dense, endless
 
 WORDS = 5000
