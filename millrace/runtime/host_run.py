@@ -8,6 +8,7 @@ import numpy as np
 
 from millrace.compiler.xla import jax
 from millrace.passes.node import Node
+from millrace.platform import process_tuning
 from millrace.runtime import guarded_writes
 from millrace.runtime.kernel_call import Services, StoredState, run_nodes
 from millrace.runtime.split_stage import SeenShapes
@@ -27,6 +28,7 @@ def run(form: StageForm, inputs: list[Any], step: Any, seen: SeenShapes | None =
     Returns:
       The values of its outputs.
     """
+    process_tuning.use_one_blas_thread()
     env = {
         edge: value if type(value) is np.ndarray else jax.tree.map(np.asarray, value)
         for edge, value in zip(form.inputs, inputs, strict=True)

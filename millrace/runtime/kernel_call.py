@@ -288,13 +288,24 @@ class _Form:
       keywords: The attributes that the kernel takes.
       deciding: Positions of inputs whose numbers may decide how large an output is.
       output_types: For each output the NumPy type, or None for objects.
+      edges: The outputs as edges.
+      is_variable: Whether it only hands a variable on, which is read where it is used.
+      host_keywords: All that the kernel takes besides its inputs to run on NumPy; None if that
+        differs from run to run, or if it cannot.
+      only_type: The type of the only output, if it has one and no objects are in it.
+      fitting: For what sizes of inputs the outputs are known to fit into memory.
     """
 
     __slots__ = (
         "deciding",
+        "edges",
+        "fitting",
+        "host_keywords",
         "input_places",
         "inputs",
+        "is_variable",
         "keywords",
+        "only_type",
         "output_places",
         "output_types",
         "traced",
@@ -315,6 +326,17 @@ class _Form:
         ]
         #: Runs a kernel of JAX's functions on NumPy; None if it can do so itself.
         self.traced = TracedKernel(node) if traced_kernel.applies(node) else None
+        self.edges = [Edge(node, i) for i in range(len(node.output_types))]
+        self.is_variable = node.type == "Identity" and is_variable_edge(self.edges[0])
+        self.fitting = memory.Fitting()
+        only = len(self.output_places) == 1 and not isinstance(self.output_places[0], slice)
+        self.only_type = self.output_types[0] if only else None
+        self.host_keywords: dict[str, Any] | None = None
+        given = {"xp": np, "node": node, "check": check_now}
+        if definition.kind == "pure" and definition.runs_on_numpy:
+            specials = definition.specials
+            if all(special in given for special in specials):
+                self.host_keywords = {**self.keywords, **{k: given[k] for k in specials}}
 
 
 #: Ways to get an input: the value of its edge; a variable or a handle of an array; a constant.
@@ -356,7 +378,8 @@ def _form(node: Node) -> _Form:
 def gather_inputs(node: Node, env: dict[Edge, Any], services: Services) -> list[Any]:
     """The node's inputs: values, and VariableRefs where it takes a variable itself."""
     inputs: list[Any] = []
-    for way, edge, known in _form(node).inputs:
+    form: _Form = node.form or _form(node)
+    for way, edge, known in form.inputs:
         if way == _VALUE:
             inputs.append(env[edge])
         elif way == _CONSTANT:
@@ -403,10 +426,18 @@ def call(node: Node, inputs: list[Any], services: Services) -> list[Any]:
     Raises:
       OpError: What the kernel raised, as TensorFlow's class, with the op's name and origin.
     """
+    form: _Form = node.form or _form(node)
+    if form.host_keywords is not None and not services.traced:
+        for value in inputs:
+            if type(value) is not np.ndarray and type(value) is not VariableRef:
+                break
+        else:
+            return _call_on_host(node, form, inputs)
     definition = node.definition
-    form = _form(node)
     traced, has_array, on_host = services.traced, False, True
     for i, value in enumerate(inputs):
+        if type(value) is np.ndarray:
+            continue
         if isinstance(value, jax.Array):
             if traced or isinstance(value, jax.core.Tracer):
                 traced, on_host = True, False
@@ -428,7 +459,7 @@ def call(node: Node, inputs: list[Any], services: Services) -> list[Any]:
             return [result]
     try:
         if on_host:
-            memory.check_before(node, inputs, form.deciding)
+            memory.check_before(node, inputs, form.deciding, form.fitting)
         if form.traced is not None and not traced:
             return form.traced(inputs, services.state, services.key(node), services.tracing(node))
         keywords = dict(form.keywords)
@@ -465,6 +496,27 @@ def call(node: Node, inputs: list[Any], services: Services) -> list[Any]:
             memory.check_strings(outputs)
     except errors.ResourceExhaustedError as error:
         raise op_error(node, error) from None
+    return outputs
+
+
+def _call_on_host(node: Node, form: _Form, inputs: list[Any]) -> list[Any]:
+    """As `call`, for a kernel that runs on NumPy and arrays that are NumPy's: most of tier 0."""
+    assert form.host_keywords is not None
+    try:
+        memory.check_before(node, inputs, form.deciding, form.fitting)
+        arguments = [inputs[place] for place in form.input_places]
+        with np.errstate(all="ignore"):
+            result = node.definition.kernel(*arguments, **form.host_keywords)
+        if type(result) is np.ndarray and result.dtype == form.only_type:
+            return [result]
+        outputs = flatten_outputs(node, result)
+        if None in form.output_types:
+            memory.check_strings(outputs)
+    except (NotCompilable, Stopped):
+        raise
+    except Exception as error:
+        found = op_error(node, error)
+        raise found from (error if isinstance(found, errors.InternalError) else None)
     return outputs
 
 
@@ -575,15 +627,16 @@ def run_nodes(
       snapshots: Variable edges whose value right after their node is wanted in `env`.
     """
     for node in nodes:
-        if node.type == "Identity" and is_variable_edge(edge := Edge(node, 0)):
+        form: _Form = node.form or _form(node)
+        if form.is_variable:
             # Read where it is used; see `is_variable_edge`.
+            edge = form.edges[0]
             if edge in snapshots:
                 env[edge] = gather_inputs(node, env, services)[0]
             continue
         outputs = call(node, gather_inputs(node, env, services), services)
-        for i, value in enumerate(outputs):
-            edge = Edge(node, i)
-            if isinstance(value, VariableRef):
+        for edge, value in zip(form.edges, outputs, strict=False):
+            if type(value) is VariableRef:
                 if edge in snapshots:
                     env[edge] = value.read()
             else:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,8 @@ _ARRAYS = (np.ndarray, np.generic, jax.Array)
 #: Outputs with no more elements always fit, and of no more bytes do so usually.
 _SMALL = 1 << 20
 _LARGE_BYTES = 256 << 20
+#: Outputs of no more bytes are not large when each of up to eight sizes is twice as large.
+_FAR_FROM_LARGE = _LARGE_BYTES >> 8
 #: Types whose elements are Python objects, and what one takes: a pointer to it, itself, and the
 #: list on its way to a message.
 _OBJECTS = ("string", "resource", "variant")
@@ -48,14 +50,63 @@ def deciding_inputs(node: Node) -> tuple[int, ...]:
     return tuple(i for i, edge in enumerate(node.inputs) if not edge.dtype._is_ref_dtype)
 
 
-def check_before(node: Node, inputs: Sequence[Any], deciding: Iterable[int]) -> None:
+class Fitting:
+    """Sizes of a node's inputs for which its outputs are small: a larger one is looked at.
+
+    An output's size is a product of sizes of inputs, and of numbers among them. Where it was seen
+    to be far from what matters, it still is when each of these is twice as large.
+    """
+
+    __slots__ = ("_numbers", "_shapes")
+
+    def __init__(self) -> None:
+        self._shapes: list[tuple[int, ...]] | None = None
+        self._numbers: list[float] = []
+
+    def covers(self, inputs: Sequence[Any], deciding: Sequence[int]) -> bool:
+        """Whether no input is larger than those that are known."""
+        if self._shapes is None:
+            return False
+        for value, known in zip(inputs, self._shapes, strict=True):
+            shape = getattr(value, "shape", ())
+            if len(shape) != len(known):
+                return False
+            for size, most in zip(shape, known, strict=True):
+                if size > most:
+                    return False
+        return all(
+            _largest(inputs[i]) <= most for i, most in zip(deciding, self._numbers, strict=True)
+        )
+
+    def note(self, inputs: Sequence[Any], deciding: Sequence[int]) -> None:
+        """Notes that the outputs for these inputs are small."""
+        self._numbers = [2 * _largest(inputs[i]) for i in deciding]
+        self._shapes = [tuple(2 * size for size in getattr(value, "shape", ())) for value in inputs]
+
+
+def _largest(value: Any) -> float:
+    """The largest number of an input that may decide a shape; what cannot be told is endless."""
+    if type(value) is not np.ndarray or value.dtype.kind not in "iub":
+        return math.inf
+    return float(np.abs(value).max(initial=0))
+
+
+def check_before(
+    node: Node, inputs: Sequence[Any], deciding: Sequence[int], fitting: Fitting | None = None
+) -> None:
     """Checks that an op's outputs can fit, before its kernel runs on these inputs.
+
+    Args:
+      node: The op.
+      inputs: What its kernel is given.
+      deciding: Positions of inputs whose numbers may decide how large an output is.
+      fitting: What was found before; what is found now is noted there.
 
     Raises:
       ResourceExhaustedError: They cannot.
     """
     bound = _bound(inputs, deciding, node.definition.kind == "pure")
-    if bound <= _SMALL:
+    if bound <= _SMALL or (fitting is not None and fitting.covers(inputs, deciding)):
         return
     has_objects = any(dtype.base_dtype.name in _OBJECTS for dtype in node.output_types)
     if bound * _ELEMENT_BYTES <= min(_LARGE_BYTES, limits.MEMORY_BYTES.value) and not (
@@ -63,11 +114,16 @@ def check_before(node: Node, inputs: Sequence[Any], deciding: Iterable[int]) -> 
     ):
         return
     new = 0
+    is_known = True
     for shape, dtype in zip(_shapes(node, inputs), node.output_types, strict=False):
         count = shape.num_elements()
         if count is not None:
             new += check_size(count, dtype.base_dtype, shape.as_list())
+        else:
+            is_known = False
     check_fits_beside(new)
+    if fitting is not None and is_known and new <= _FAR_FROM_LARGE and not has_objects:
+        fitting.note(inputs, deciding)
 
 
 def check_strings(outputs: Sequence[Any]) -> None:
@@ -163,16 +219,18 @@ def out_of_memory(error: BaseException, nodes: Sequence[Node]) -> errors.OpError
     )
 
 
-def _bound(inputs: Sequence[Any], deciding: Iterable[int], pure: bool) -> float:
+def _bound(inputs: Sequence[Any], deciding: Sequence[int], pure: bool) -> float:
     """More elements than any output has, unless the op is unlike all others."""
     bound = 1.0
     for value in inputs:
         # Variables, handles and lists of tensors are passed by what they are.
-        if isinstance(value, _ARRAYS) and value.size > 1:
+        if (type(value) is np.ndarray or isinstance(value, _ARRAYS)) and value.size > 1:
             bound *= value.size
     for i in deciding:
         value = inputs[i]
-        if isinstance(value, jax.core.Tracer) or not isinstance(value, _ARRAYS):
+        if type(value) is not np.ndarray and (
+            isinstance(value, jax.core.Tracer) or not isinstance(value, _ARRAYS)
+        ):
             continue
         kind = value.dtype.kind
         if kind not in "iuf" or value.size > (_MAX_NUMBERS if pure else 1):

@@ -21,7 +21,7 @@ from millrace.graph.shape_inference import ShapeContext
 from millrace.graph.tensor import Tensor
 from millrace.ops.array import join as array_join
 from millrace.ops.array import shape as array_shape
-from millrace.ops.nn import convolution_kernels, windows
+from millrace.ops.nn import convolution_kernels, host_windows, windows
 
 __all__ = [
     "conv1d",
@@ -173,13 +173,15 @@ def checked_input(x: Any, filters: Any, attrs: dict[str, Any]) -> None:
         )
 
 
-def forward(x: Any, filters: Any, attrs: dict[str, Any]) -> Any:
+def forward(x: Any, filters: Any, attrs: dict[str, Any], xp: Any) -> Any:
     """The kernel of Conv2D and Conv3D."""
     checked_input(x, filters, attrs)
     steps = node_windows(filters.shape[:-2], attrs)
     first = windows.is_channels_first(attrs["data_format"])
     for w, axis in zip(steps, windows.spatial_axes(attrs["data_format"], x.ndim), strict=True):
         w.output_size(x.shape[axis])  # raises when no window fits
+    if xp is np:
+        return host_windows.convolve(x, filters, steps, first)
     return convolution_kernels.convolve(jnp.asarray(x), jnp.asarray(filters), steps, first)
 
 
@@ -222,29 +224,27 @@ def _check_gradient(
     return steps
 
 
-def backprop_input(sizes: Any, filters: Any, grad: Any, attrs: dict[str, Any]) -> Any:
+def backprop_input(sizes: Any, filters: Any, grad: Any, attrs: dict[str, Any], xp: Any) -> Any:
     """The kernel of a convolution's gradient by its input."""
     shape = full_input_sizes(sizes, filters, grad, attrs["data_format"])
     steps = _check_gradient(shape, filters.shape, grad, attrs)
+    first = windows.is_channels_first(attrs["data_format"])
+    if xp is np:
+        return host_windows.gradient_by_input(shape, filters, grad, steps, first)
     return convolution_kernels.gradient_by_input(
-        shape,
-        jnp.asarray(filters),
-        jnp.asarray(grad),
-        steps,
-        windows.is_channels_first(attrs["data_format"]),
+        shape, jnp.asarray(filters), jnp.asarray(grad), steps, first
     )
 
 
-def backprop_filter(x: Any, sizes: Any, grad: Any, attrs: dict[str, Any]) -> Any:
+def backprop_filter(x: Any, sizes: Any, grad: Any, attrs: dict[str, Any], xp: Any) -> Any:
     """The kernel of a convolution's gradient by its filters."""
     shape = tuple(int(size) for size in sizes)
     steps = _check_gradient(x.shape, shape, grad, attrs)
+    first = windows.is_channels_first(attrs["data_format"])
+    if xp is np:
+        return host_windows.gradient_by_filter(x, shape, grad, steps, first)
     return convolution_kernels.gradient_by_filter(
-        jnp.asarray(x),
-        shape,
-        jnp.asarray(grad),
-        steps,
-        windows.is_channels_first(attrs["data_format"]),
+        jnp.asarray(x), shape, jnp.asarray(grad), steps, first
     )
 
 
@@ -255,9 +255,9 @@ def backprop_filter(x: Any, sizes: Any, grad: Any, attrs: dict[str, Any]) -> Any
     f"Conv2D(input: T, filter: T) -> output: T where T: {_FLOATS_AND_INT}; {_ATTRS}",
     shape=lambda c: convolution_shape(c, 4),
 )
-def Conv2D(input: Any, filter: Any, *, node: Any) -> Any:
+def Conv2D(input: Any, filter: Any, *, node: Any, xp: Any) -> Any:
     """Slides filters ``[height, width, in, out]`` over images."""
-    return forward(input, filter, node.attrs)
+    return forward(input, filter, node.attrs, xp)
 
 
 def attributes_of(op: Operation) -> dict[str, Any]:
@@ -283,9 +283,11 @@ def _(op: Operation, grad: Any) -> Any:
     shape=lambda c: input_gradient_shape(c, 4),
     static=("input_sizes",),
 )
-def Conv2DBackpropInput(input_sizes: Any, filter: Any, out_backprop: Any, *, node: Any) -> Any:
+def Conv2DBackpropInput(
+    input_sizes: Any, filter: Any, out_backprop: Any, *, node: Any, xp: Any
+) -> Any:
     """The gradient of Conv2D by its input."""
-    return backprop_input(input_sizes, filter, out_backprop, node.attrs)
+    return backprop_input(input_sizes, filter, out_backprop, node.attrs, xp)
 
 
 @Conv2DBackpropInput.gradient
@@ -305,9 +307,11 @@ def _(op: Operation, grad: Any) -> Any:
     shape=lambda c: filter_gradient_shape(c, 4),
     static=("filter_sizes",),
 )
-def Conv2DBackpropFilter(input: Any, filter_sizes: Any, out_backprop: Any, *, node: Any) -> Any:
+def Conv2DBackpropFilter(
+    input: Any, filter_sizes: Any, out_backprop: Any, *, node: Any, xp: Any
+) -> Any:
     """The gradient of Conv2D by its filters."""
-    return backprop_filter(input, filter_sizes, out_backprop, node.attrs)
+    return backprop_filter(input, filter_sizes, out_backprop, node.attrs, xp)
 
 
 @Conv2DBackpropFilter.gradient
@@ -326,9 +330,9 @@ def _(op: Operation, grad: Any) -> Any:
     f"where T: {_FLOATS_AND_INT}; {_ATTRS}",
     shape=lambda c: ranked(c.shape("input"), 4),
 )
-def Conv2DBackpropInputV2(input: Any, filter: Any, out_backprop: Any, *, node: Any) -> Any:
+def Conv2DBackpropInputV2(input: Any, filter: Any, out_backprop: Any, *, node: Any, xp: Any) -> Any:
     """Conv2DBackpropInput that takes the input itself, for its shape."""
-    return backprop_input(input.shape, filter, out_backprop, node.attrs)
+    return backprop_input(input.shape, filter, out_backprop, node.attrs, xp)
 
 
 @Conv2DBackpropInputV2.gradient
@@ -347,9 +351,11 @@ def _(op: Operation, grad: Any) -> Any:
     f"where T: {_FLOATS}; {_ATTRS}",
     shape=lambda c: ranked(c.shape("filter"), 4),
 )
-def Conv2DBackpropFilterV2(input: Any, filter: Any, out_backprop: Any, *, node: Any) -> Any:
+def Conv2DBackpropFilterV2(
+    input: Any, filter: Any, out_backprop: Any, *, node: Any, xp: Any
+) -> Any:
     """Conv2DBackpropFilter that takes the filters themselves, for their shape."""
-    return backprop_filter(input, filter.shape, out_backprop, node.attrs)
+    return backprop_filter(input, filter.shape, out_backprop, node.attrs, xp)
 
 
 @Conv2DBackpropFilterV2.gradient

@@ -34,9 +34,9 @@ _ATTRS = (
     f"Conv3D(input: T, filter: T) -> output: T where T: {_FLOATS}; {_ATTRS}",
     shape=lambda c: convolution.convolution_shape(c, 5),
 )
-def Conv3D(input: Any, filter: Any, *, node: Any) -> Any:
+def Conv3D(input: Any, filter: Any, *, node: Any, xp: Any) -> Any:
     """Slides filters ``[depth, height, width, in, out]`` over volumes."""
-    return convolution.forward(input, filter, node.attrs)
+    return convolution.forward(input, filter, node.attrs, xp)
 
 
 @Conv3D.gradient
@@ -56,9 +56,11 @@ def _(op: Operation, grad: Any) -> Any:
     shape=lambda c: convolution.input_gradient_shape(c, 5),
     static=("input_sizes",),
 )
-def Conv3DBackpropInputV2(input_sizes: Any, filter: Any, out_backprop: Any, *, node: Any) -> Any:
+def Conv3DBackpropInputV2(
+    input_sizes: Any, filter: Any, out_backprop: Any, *, node: Any, xp: Any
+) -> Any:
     """The gradient of Conv3D by its input."""
-    return convolution.backprop_input(input_sizes, filter, out_backprop, node.attrs)
+    return convolution.backprop_input(input_sizes, filter, out_backprop, node.attrs, xp)
 
 
 def _input_gradient_gradient(op: Operation, grad: Any) -> Any:
@@ -77,9 +79,11 @@ def _input_gradient_gradient(op: Operation, grad: Any) -> Any:
     shape=lambda c: convolution.filter_gradient_shape(c, 5),
     static=("filter_sizes",),
 )
-def Conv3DBackpropFilterV2(input: Any, filter_sizes: Any, out_backprop: Any, *, node: Any) -> Any:
+def Conv3DBackpropFilterV2(
+    input: Any, filter_sizes: Any, out_backprop: Any, *, node: Any, xp: Any
+) -> Any:
     """The gradient of Conv3D by its filters."""
-    return convolution.backprop_filter(input, filter_sizes, out_backprop, node.attrs)
+    return convolution.backprop_filter(input, filter_sizes, out_backprop, node.attrs, xp)
 
 
 def _filter_gradient_gradient(op: Operation, grad: Any) -> Any:
@@ -101,10 +105,10 @@ def _channels_last(attrs: dict[str, Any]) -> dict[str, Any]:
     f"where T: {{float16, float32, float64}}; {_OLD_ATTRS}",
     shape=lambda c: convolution.ranked(c.shape("input"), 5),
 )
-def Conv3DBackpropInput(input: Any, filter: Any, out_backprop: Any, *, node: Any) -> Any:
+def Conv3DBackpropInput(input: Any, filter: Any, out_backprop: Any, *, node: Any, xp: Any) -> Any:
     """The first form of Conv3DBackpropInputV2: takes the input itself, channels last."""
     attrs = _channels_last(node.attrs)
-    return convolution.backprop_input(input.shape, filter, out_backprop, attrs)
+    return convolution.backprop_input(input.shape, filter, out_backprop, attrs, xp)
 
 
 @op(
@@ -112,10 +116,10 @@ def Conv3DBackpropInput(input: Any, filter: Any, out_backprop: Any, *, node: Any
     f"where T: {{float16, float32, float64}}; {_OLD_ATTRS}",
     shape=lambda c: convolution.ranked(c.shape("filter"), 5),
 )
-def Conv3DBackpropFilter(input: Any, filter: Any, out_backprop: Any, *, node: Any) -> Any:
+def Conv3DBackpropFilter(input: Any, filter: Any, out_backprop: Any, *, node: Any, xp: Any) -> Any:
     """The first form of Conv3DBackpropFilterV2: takes the filters themselves, channels last."""
     attrs = _channels_last(node.attrs)
-    return convolution.backprop_filter(input, filter.shape, out_backprop, attrs)
+    return convolution.backprop_filter(input, filter.shape, out_backprop, attrs, xp)
 
 
 for _kind in (Conv3DBackpropInputV2, Conv3DBackpropInput):

@@ -140,9 +140,9 @@ def _without_explicit(op: Operation) -> dict[str, Any]:
     f"MaxPool(input: T) -> output: T where {_MAX_TYPES}; {_SIZES}; {_ANY_PADDING}; {_MAX_LAYOUT}",
     shape=_pooled_shape,
 )
-def MaxPool(input: Any, *, node: Any) -> Any:
+def MaxPool(input: Any, *, node: Any, xp: Any) -> Any:
     """The largest element of each window."""
-    return kernels.max_pool(jnp.asarray(input), _node_windows(node.attrs))
+    return kernels.max_pool(xp.asarray(input), _node_windows(node.attrs))
 
 
 @MaxPool.gradient
@@ -155,9 +155,11 @@ def _(op: Operation, grad: Any) -> Any:
     f"{_SIZES}; {_ANY_PADDING}; {_LAYOUT}; T: real = float32",
     shape=lambda c: c.shape("orig_input").with_rank(4),
 )
-def MaxPoolGrad(orig_input: Any, orig_output: Any, grad: Any, *, node: Any) -> Any:
+def MaxPoolGrad(orig_input: Any, orig_output: Any, grad: Any, *, node: Any, xp: Any) -> Any:
     """The gradient of each window goes to its first maximum."""
-    return kernels.max_pool_gradient(orig_input, orig_output, grad, _node_windows(node.attrs))
+    return kernels.max_pool_gradient(
+        *map(xp.asarray, (orig_input, orig_output, grad)), _node_windows(node.attrs)
+    )
 
 
 @MaxPoolGrad.gradient
@@ -195,10 +197,10 @@ def _(op: Operation, grad: Any) -> Any:
     shape=_pooled_shape_by_value,
     static=("ksize", "strides"),
 )
-def MaxPoolV2(input: Any, ksize: Any, strides: Any, *, node: Any) -> Any:
+def MaxPoolV2(input: Any, ksize: Any, strides: Any, *, node: Any, xp: Any) -> Any:
     """MaxPool whose window is given by inputs."""
     return kernels.max_pool(
-        jnp.asarray(input), _windows(ksize.tolist(), strides.tolist(), node.attrs)
+        xp.asarray(input), _windows(ksize.tolist(), strides.tolist(), node.attrs)
     )
 
 
@@ -216,13 +218,11 @@ def _(op: Operation, grad: Any) -> Any:
     static=("ksize", "strides"),
 )
 def MaxPoolGradV2(
-    orig_input: Any, orig_output: Any, grad: Any, ksize: Any, strides: Any, *, node: Any
+    orig_input: Any, orig_output: Any, grad: Any, ksize: Any, strides: Any, *, node: Any, xp: Any
 ) -> Any:
     """MaxPoolGrad whose window is given by inputs."""
     return kernels.max_pool_gradient(
-        orig_input,
-        orig_output,
-        grad,
+        *map(xp.asarray, (orig_input, orig_output, grad)),
         _windows(ksize.tolist(), strides.tolist(), node.attrs),
     )
 
@@ -340,9 +340,9 @@ def MaxPoolGradGradWithArgmax(
     f"AvgPool(value: T) -> output: T where {_SIZES}; {_PADDING}; {_LAYOUT}; T: {_FLOATS}",
     shape=_pooled_shape,
 )
-def AvgPool(value: Any, *, node: Any) -> Any:
+def AvgPool(value: Any, *, node: Any, xp: Any) -> Any:
     """The mean of each window; padding does not count."""
-    return kernels.average_pool(jnp.asarray(value), _node_windows(node.attrs))
+    return kernels.average_pool(xp.asarray(value), _node_windows(node.attrs))
 
 
 @AvgPool.gradient
@@ -360,10 +360,10 @@ def _original_shape(c: ShapeContext) -> TensorShape:
     shape=_original_shape,
     static=("orig_input_shape",),
 )
-def AvgPoolGrad(orig_input_shape: Any, grad: Any, *, node: Any) -> Any:
+def AvgPoolGrad(orig_input_shape: Any, grad: Any, *, node: Any, xp: Any) -> Any:
     """The gradient of each window in equal parts to its elements."""
     return kernels.average_pool_gradient(
-        orig_input_shape.tolist(), jnp.asarray(grad), _node_windows(node.attrs)
+        orig_input_shape.tolist(), xp.asarray(grad), _node_windows(node.attrs)
     )
 
 
@@ -376,9 +376,9 @@ def _(op: Operation, grad: Any) -> Any:
 
 
 @op(f"MaxPool3D(input: T) -> output: T where {_SIZES_3D}; T: {_FLOATS_3D}", shape=_pooled_shape)
-def MaxPool3D(input: Any, *, node: Any) -> Any:
+def MaxPool3D(input: Any, *, node: Any, xp: Any) -> Any:
     """MaxPool of volumes."""
-    return kernels.max_pool(jnp.asarray(input), _node_windows(node.attrs))
+    return kernels.max_pool(xp.asarray(input), _node_windows(node.attrs))
 
 
 @MaxPool3D.gradient
@@ -391,9 +391,11 @@ def _(op: Operation, grad: Any) -> Any:
     f"{_SIZES_3D}; T: {_FLOATS_3D} = float32; TInput: {_FLOATS_3D} = float32",
     shape=lambda c: c.shape("orig_input").with_rank(5),
 )
-def MaxPool3DGrad(orig_input: Any, orig_output: Any, grad: Any, *, node: Any) -> Any:
+def MaxPool3DGrad(orig_input: Any, orig_output: Any, grad: Any, *, node: Any, xp: Any) -> Any:
     """MaxPoolGrad of volumes."""
-    return kernels.max_pool_gradient(orig_input, orig_output, grad, _node_windows(node.attrs))
+    return kernels.max_pool_gradient(
+        *map(xp.asarray, (orig_input, orig_output, grad)), _node_windows(node.attrs)
+    )
 
 
 @MaxPool3DGrad.gradient
@@ -426,9 +428,9 @@ def _(op: Operation, grad: Any) -> Any:
 
 
 @op(f"AvgPool3D(input: T) -> output: T where {_SIZES_3D}; T: {_FLOATS}", shape=_pooled_shape)
-def AvgPool3D(input: Any, *, node: Any) -> Any:
+def AvgPool3D(input: Any, *, node: Any, xp: Any) -> Any:
     """AvgPool of volumes."""
-    return kernels.average_pool(jnp.asarray(input), _node_windows(node.attrs))
+    return kernels.average_pool(xp.asarray(input), _node_windows(node.attrs))
 
 
 @AvgPool3D.gradient
@@ -441,10 +443,10 @@ def _(op: Operation, grad: Any) -> Any:
     shape=_original_shape,
     static=("orig_input_shape",),
 )
-def AvgPool3DGrad(orig_input_shape: Any, grad: Any, *, node: Any) -> Any:
+def AvgPool3DGrad(orig_input_shape: Any, grad: Any, *, node: Any, xp: Any) -> Any:
     """AvgPoolGrad of volumes."""
     return kernels.average_pool_gradient(
-        orig_input_shape.tolist(), jnp.asarray(grad), _node_windows(node.attrs)
+        orig_input_shape.tolist(), xp.asarray(grad), _node_windows(node.attrs)
     )
 
 

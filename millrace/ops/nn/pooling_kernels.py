@@ -1,4 +1,4 @@
-"""How poolings are put to XLA. Chosen by measurement: see
+"""How poolings are put to XLA (those of NumPy arrays: `host_windows`). Chosen by measurement: see
 ``docs/decisions/0003-convolution-lowering.md`` and ``benchmarks/convolution_lowering.py``.
 
 Windows are given for every axis of the array, so that the order of the axes does not matter.
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from millrace.compiler.xla import jax, jnp, lax
+from millrace.ops.nn import host_windows
 from millrace.ops.nn.windows import Window
 
 __all__: list[str] = []
@@ -162,6 +163,8 @@ def _is_small(windows: Sequence[Window]) -> bool:
 def max_pool(x: Any, windows: Sequence[Window]) -> Any:
     """The largest element of each window."""
     output_shape(x.shape, windows)
+    if isinstance(x, np.ndarray):
+        return host_windows.max_pool(x, windows, _least(x.dtype))
     if _are_tiles(x.shape, windows) and _is_small(windows):
         grid = _Grid(x, windows, _least(x.dtype))
         first, *others = (grid.slice(offset) for offset in grid.offsets())
@@ -173,7 +176,8 @@ def max_pool(x: Any, windows: Sequence[Window]) -> Any:
 
 def max_pool_gradient(x: Any, maxima: Any, grad: Any, windows: Sequence[Window]) -> Any:
     """Passes the gradient of each window to its first maximum."""
-    x, maxima, grad = jnp.asarray(x), jnp.asarray(maxima), jnp.asarray(grad)
+    if isinstance(x, np.ndarray):
+        return host_windows.max_pool_gradient(x, maxima, grad, windows, _least(x.dtype))
     if not _is_small(windows):
         sizes, strides = [w.size for w in windows], [w.stride for w in windows]
         pads = _pads(x.shape, windows)
@@ -235,6 +239,8 @@ def average_pool(x: Any, windows: Sequence[Window]) -> Any:
     """The mean of the elements of each window."""
     output_shape(x.shape, windows)
     counts = _element_counts(x.shape, windows, x.dtype)
+    if isinstance(x, np.ndarray):
+        return host_windows.average_pool(x, windows, counts)
     if _are_tiles(x.shape, windows) and _is_small(windows):
         grid = _Grid(x, windows, np.zeros((), x.dtype))
         first, *others = (grid.slice(offset) for offset in grid.offsets())
@@ -252,7 +258,10 @@ def average_pool_gradient(shape: Sequence[int], grad: Any, windows: Sequence[Win
             f"The gradient has shape {grad.shape}, but pooling {shape} gives "
             f"{output_shape(shape, windows)}"
         )
-    parts = grad / _element_counts(shape, windows, grad.dtype)
+    counts = _element_counts(shape, windows, grad.dtype)
+    if isinstance(grad, np.ndarray):
+        return host_windows.average_pool_gradient(shape, grad, windows, counts)
+    parts = grad / counts
     if _are_tiles(shape, windows):
         spread = tuple(v for _ in shape for v in (slice(None), None))
         cells = tuple(

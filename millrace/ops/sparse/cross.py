@@ -84,17 +84,23 @@ def _joined(columns: list[list[Any]], rows: int, separator: bytes) -> Any:
     return indices, strings(separator.join(map(written, cross)) for cross in crosses), shape
 
 
+def _numbers(column: list[Any], hash_strings: Any) -> list[list[int]]:
+    """A column's features as numbers; all rows' strings are hashed at once."""
+    if not column:
+        return []
+    entries = np.concatenate(column)
+    if entries.dtype == object:
+        entries = hash_strings(entries.tolist())
+    found = entries.astype(np.uint64).tolist()
+    ends = np.cumsum([len(part) for part in column]).tolist()
+    return [found[a:b] for a, b in zip([0, *ends], ends, strict=False)]
+
+
 def _hashed(
     columns: list[list[Any]], rows: int, first: int | None, buckets: int, hash_strings: Any
 ) -> Any:
     """Crosses as hashes: fingerprints of the features, concatenated from left to right."""
-    numbers = [
-        [
-            part.astype(np.uint64) if part.dtype != object else hash_strings(part.tolist())
-            for part in column
-        ]
-        for column in columns
-    ]
+    numbers = [_numbers(column, hash_strings) for column in columns]
     indices, crosses, shape = _result(list(_crosses(numbers, rows)))
     matrix = np.array(crosses, np.uint64).reshape(len(crosses), len(columns))
     parts = list(matrix.T)
