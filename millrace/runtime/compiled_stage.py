@@ -184,7 +184,7 @@ class CompiledStage:
             if is_steady and self.programs.wants_program(shape):
                 self._compile_in_background(shape, inputs, step)
             if self._seen is not None and self._seen.is_enough:
-                self._split = split(self._form, self._seen.varying, self._part)
+                self._split = split(self._form, self._seen, self._part)
                 self._seen = None
         return outputs
 

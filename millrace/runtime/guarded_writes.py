@@ -250,13 +250,18 @@ def run(
     env: dict[Edge, Any],
     services: Services,
     snapshots: frozenset[Edge],
+    begin: Callable[[Node], None] | None = None,
 ) -> None:
     """Runs a stage's nodes one by one; if one fails, only writes that it comes after count."""
-    for node in nodes:
+
+    def begin_both(node: Node) -> None:
         state.current = node
-        try:
-            run_nodes((node,), env, services, snapshots)
-        except errors.OpError:
-            state.commit(writes, before=node)
-            raise
+        if begin is not None:
+            begin(node)
+
+    try:
+        run_nodes(nodes, env, services, snapshots, begin_both)
+    except errors.OpError:
+        state.commit(writes, before=state.current)
+        raise
     state.commit(writes)

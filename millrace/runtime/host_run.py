@@ -38,12 +38,13 @@ def run(form: StageForm, inputs: list[Any], step: Any, seen: SeenShapes | None =
         counters = step.random_counters(form.random_nodes)
         keys = {n: random_key(n, counters[i]) for i, n in enumerate(form.random_nodes)}
     stored = StoredState(step.resources)
+    begin = None if seen is None else seen.begin
     if form.writes.any:
         state = guarded_writes.PendingState(stored)
         services = Services(state, rng=keys.get)
-        guarded_writes.run(form.nodes, form.writes, state, env, services, form.snapshots)
+        guarded_writes.run(form.nodes, form.writes, state, env, services, form.snapshots, begin)
     else:
-        run_nodes(form.nodes, env, Services(stored, rng=keys.get), form.snapshots)
+        run_nodes(form.nodes, env, Services(stored, rng=keys.get), form.snapshots, begin)
     if seen is not None:
         seen.note(env)
     return [env[edge] for edge in form.outputs]

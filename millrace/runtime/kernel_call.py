@@ -6,6 +6,7 @@ and running pure kernels on the host (strings).
 
 from __future__ import annotations
 
+import contextlib
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Sequence
@@ -292,6 +293,8 @@ class _Form:
       is_variable: Whether it only hands a variable on, which is read where it is used.
       host_keywords: All that the kernel takes besides its inputs to run on NumPy; None if that
         differs from run to run, or if it cannot.
+      is_plain: Whether each argument is one input.
+      may_grow: Whether an output can be larger than all inputs.
       only_type: The type of the only output, if it has one and no objects are in it.
       fitting: For what sizes of inputs the outputs are known to fit into memory.
     """
@@ -303,8 +306,10 @@ class _Form:
         "host_keywords",
         "input_places",
         "inputs",
+        "is_plain",
         "is_variable",
         "keywords",
+        "may_grow",
         "only_type",
         "output_places",
         "output_types",
@@ -329,6 +334,8 @@ class _Form:
         self.edges = [Edge(node, i) for i in range(len(node.output_types))]
         self.is_variable = node.type == "Identity" and is_variable_edge(self.edges[0])
         self.fitting = memory.Fitting()
+        self.may_grow = node.type not in memory.NEVER_LARGER
+        self.is_plain = not any(isinstance(place, slice) for place in self.input_places)
         only = len(self.output_places) == 1 and not isinstance(self.output_places[0], slice)
         self.only_type = self.output_types[0] if only else None
         self.host_keywords: dict[str, Any] | None = None
@@ -427,11 +434,8 @@ def call(node: Node, inputs: list[Any], services: Services) -> list[Any]:
       OpError: What the kernel raised, as TensorFlow's class, with the op's name and origin.
     """
     form: _Form = node.form or _form(node)
-    if form.host_keywords is not None and not services.traced:
-        for value in inputs:
-            if type(value) is not np.ndarray and type(value) is not VariableRef:
-                break
-        else:
+    if form.host_keywords is not None and not services.traced and _are_on_host(inputs):
+        with np.errstate(all="ignore"):
             return _call_on_host(node, form, inputs)
     definition = node.definition
     traced, has_array, on_host = services.traced, False, True
@@ -499,13 +503,23 @@ def call(node: Node, inputs: list[Any], services: Services) -> list[Any]:
     return outputs
 
 
+def _are_on_host(inputs: list[Any]) -> bool:
+    for value in inputs:
+        if type(value) is not np.ndarray and type(value) is not VariableRef:
+            return False
+    return True
+
+
 def _call_on_host(node: Node, form: _Form, inputs: list[Any]) -> list[Any]:
     """As `call`, for a kernel that runs on NumPy and arrays that are NumPy's: most of tier 0."""
     assert form.host_keywords is not None
     try:
-        memory.check_before(node, inputs, form.deciding, form.fitting)
-        arguments = [inputs[place] for place in form.input_places]
-        with np.errstate(all="ignore"):
+        if form.may_grow:
+            memory.check_before(node, inputs, form.deciding, form.fitting)
+        if form.is_plain:
+            result = node.definition.kernel(*inputs, **form.host_keywords)
+        else:
+            arguments = [inputs[place] for place in form.input_places]
             result = node.definition.kernel(*arguments, **form.host_keywords)
         if type(result) is np.ndarray and result.dtype == form.only_type:
             return [result]
@@ -617,6 +631,7 @@ def run_nodes(
     env: dict[Edge, Any],
     services: Services,
     snapshots: frozenset[Edge] = frozenset(),
+    begin: Callable[[Node], None] | None = None,
 ) -> None:
     """Runs nodes in order, reading and filling `env`.
 
@@ -625,19 +640,27 @@ def run_nodes(
       env: Values by edge; inputs must be there.
       services: Variables, random keys, checks.
       snapshots: Variable edges whose value right after their node is wanted in `env`.
+      begin: Is told of each node before it runs.
     """
-    for node in nodes:
-        form: _Form = node.form or _form(node)
-        if form.is_variable:
-            # Read where it is used; see `is_variable_edge`.
-            edge = form.edges[0]
-            if edge in snapshots:
-                env[edge] = gather_inputs(node, env, services)[0]
-            continue
-        outputs = call(node, gather_inputs(node, env, services), services)
-        for edge, value in zip(form.edges, outputs, strict=False):
-            if type(value) is VariableRef:
+    with contextlib.nullcontext() if services.traced else np.errstate(all="ignore"):
+        for node in nodes:
+            if begin is not None:
+                begin(node)
+            form: _Form = node.form or _form(node)
+            if form.is_variable:
+                # Read where it is used; see `is_variable_edge`.
+                edge = form.edges[0]
                 if edge in snapshots:
-                    env[edge] = value.read()
+                    env[edge] = gather_inputs(node, env, services)[0]
+                continue
+            inputs = gather_inputs(node, env, services)
+            if form.host_keywords is not None and not services.traced and _are_on_host(inputs):
+                outputs = _call_on_host(node, form, inputs)
             else:
-                env[edge] = value
+                outputs = call(node, inputs, services)
+            for edge, value in zip(form.edges, outputs, strict=False):
+                if type(value) is VariableRef:
+                    if edge in snapshots:
+                        env[edge] = value.read()
+                else:
+                    env[edge] = value

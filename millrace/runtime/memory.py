@@ -42,6 +42,19 @@ _MAX_MEASURED = 1 << 14
 #: Inputs with more elements are not taken for numbers that decide a shape.
 _MAX_NUMBERS = 64
 
+#: Ops whose outputs are never larger than the largest input: views, reductions, picked parts.
+NEVER_LARGER = frozenset(
+    (
+        *("Identity", "StopGradient", "PreventGradient", "Cast", "Shape", "Size", "Rank"),
+        *("Reshape", "ExpandDims", "Squeeze", "Transpose", "StridedSlice", "Slice"),
+        *("Sum", "Mean", "Prod", "Max", "Min", "All", "Any", "ArgMax", "ArgMin"),
+        *("Neg", "Exp", "Log", "Log1p", "Sqrt", "Rsqrt", "Square", "Tanh", "Sigmoid", "Relu"),
+        *("Abs", "Sign", "LogicalNot", "Reciprocal", "Softmax", "LogSoftmax", "L2Loss"),
+        *("TanhGrad", "SigmoidGrad", "ReluGrad", "RsqrtGrad", "SqrtGrad", "BiasAddGrad"),
+        *("ZerosLike", "OnesLike", "BroadcastGradientArgs", "ShapeN"),
+    )
+)
+
 
 def deciding_inputs(node: Node) -> tuple[int, ...]:
     """Positions of inputs whose numbers may decide how large an output is."""
@@ -69,7 +82,11 @@ class Fitting:
             return False
         for value, known in zip(inputs, self._shapes, strict=True):
             shape = getattr(value, "shape", ())
-            if len(shape) != len(known):
+            if len(shape) != len(known) or (
+                # Numbers that are looked at tell more than those that were not.
+                math.prod(shape) <= _MAX_NUMBERS < math.prod(known) >> len(known)
+                and value.dtype.kind in "iu"
+            ):
                 return False
             for size, most in zip(shape, known, strict=True):
                 if size > most:
@@ -114,15 +131,12 @@ def check_before(
     ):
         return
     new = 0
-    is_known = True
     for shape, dtype in zip(_shapes(node, inputs), node.output_types, strict=False):
         count = shape.num_elements()
         if count is not None:
             new += check_size(count, dtype.base_dtype, shape.as_list())
-        else:
-            is_known = False
     check_fits_beside(new)
-    if fitting is not None and is_known and new <= _FAR_FROM_LARGE and not has_objects:
+    if fitting is not None and new <= _FAR_FROM_LARGE and not has_objects:
         fitting.note(inputs, deciding)
 
 

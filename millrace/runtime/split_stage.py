@@ -4,12 +4,13 @@ Ids of a batch, gathered rows, segment sums, sparse updates, a time axis: their 
 each batch. What comes after them often has fixed shapes: batch by width. Which is which is not
 guessed from names of ops but seen: tier 0 knows every shape. Nodes that touch a value whose shape
 has changed stay on tier 0, each by itself, so that one table's length never concerns another's;
-the others are stages of their own, which are compiled once. One of those whose shapes change after
-all is cut again in the same way.
+the others are stages of their own, which are compiled once, where that saves enough. One of those
+whose shapes change after all is cut again in the same way.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -19,23 +20,40 @@ from millrace.runtime.stage_form import StageForm
 
 #: So many sets of shapes must have been seen.
 _ENOUGH = 3
-#: Parts of fewer nodes are not worth a call of their own.
-_FEWEST_NODES = 4
+#: What takes less on tier 0, in all and of the stage, is not worth a program and a call of its own.
+_LEAST_SECONDS, _LEAST_SHARE = 0.0003, 0.1
 
 #: (nodes, outputs, name, whether it stays on tier 0) -> a stage.
 MakeStage = Callable[[list[Node], list[Edge], str, bool], Any]
 
 
 class SeenShapes:
-    """The shapes of all values in a stage, and which of them have changed."""
+    """The shapes of all values in a stage, which of them have changed, and what nodes took.
+
+    Attributes:
+      varying: Values whose shapes have changed.
+      seconds: What each node took on tier 0, at best.
+    """
 
     def __init__(self) -> None:
         self._first: dict[Edge, Any] = {}
         self._count = 0
+        self._running: Node | None = None
+        self._since = 0.0
         self.varying: set[Edge] = set()
+        self.seconds: dict[Node, float] = {}
+
+    def begin(self, node: Node | None) -> None:
+        """Notes that a node runs from now on, or that none does."""
+        now = time.perf_counter()
+        if self._running is not None:
+            took = now - self._since
+            self.seconds[self._running] = min(took, self.seconds.get(self._running, took))
+        self._running, self._since = node, now
 
     def note(self, values: Mapping[Edge, Any]) -> None:
         """Notes the values of a run whose inputs had new shapes."""
+        self.begin(None)
         self._count += 1
         for edge, value in values.items():
             shape = getattr(value, "shape", None)
@@ -64,19 +82,30 @@ class SplitStage:
         return [values[edge] for edge in self._form.outputs]
 
 
-def split(form: StageForm, varying: set[Edge], make: MakeStage) -> SplitStage | None:
+def split(form: StageForm, seen: SeenShapes, make: MakeStage) -> SplitStage | None:
     """Cuts a stage where shapes change; None if there is nothing to gain.
 
     Args:
       form: The stage.
-      varying: Values whose shapes change.
+      seen: What its runs have shown.
       make: Makes a part.
     """
-    on_host = {node for node in form.nodes if _touches(node, varying)}
-    if not on_host or len(form.nodes) - len(on_host) < _FEWEST_NODES:
+    on_host = {node for node in form.nodes if _touches(node, seen.varying)}
+    if not on_host:
         return None
-    groups = _groups(form, on_host)
-    if all(host or len(nodes) < _FEWEST_NODES for (_, host), nodes in groups):
+    least = max(_LEAST_SECONDS, _LEAST_SHARE * sum(seen.seconds.values()))
+    while True:
+        groups = _groups(form, on_host)
+        cheap = [
+            node
+            for (_, host), nodes in groups
+            if not host and sum(seen.seconds.get(n, 0.0) for n in nodes) < least
+            for node in nodes
+        ]
+        if not cheap:
+            break
+        on_host.update(cheap)
+    if all(host for (_, host), _ in groups):
         return None
     home = {node: key for key, nodes in groups for node in nodes}
     needed = set(form.outputs)
@@ -95,8 +124,7 @@ def split(form: StageForm, varying: set[Edge], make: MakeStage) -> SplitStage | 
             for k in range(len(node.output_types))
             if (edge := Edge(node, k)) in needed
         ]
-        few = len(nodes) < _FEWEST_NODES
-        parts.append(make(nodes, outputs, f"{form.name}_{i}", host or few))
+        parts.append(make(nodes, outputs, f"{form.name}_{i}", host))
     return SplitStage(form, parts)
 
 

@@ -158,7 +158,7 @@ def _(op: Operation, grad: Any) -> Any:
 def MaxPoolGrad(orig_input: Any, orig_output: Any, grad: Any, *, node: Any, xp: Any) -> Any:
     """The gradient of each window goes to its first maximum."""
     return kernels.max_pool_gradient(
-        *map(xp.asarray, (orig_input, orig_output, grad)), _node_windows(node.attrs)
+        xp.asarray(orig_input), xp.asarray(orig_output), xp.asarray(grad), _node_windows(node.attrs)
     )
 
 
@@ -222,7 +222,9 @@ def MaxPoolGradV2(
 ) -> Any:
     """MaxPoolGrad whose window is given by inputs."""
     return kernels.max_pool_gradient(
-        *map(xp.asarray, (orig_input, orig_output, grad)),
+        xp.asarray(orig_input),
+        xp.asarray(orig_output),
+        xp.asarray(grad),
         _windows(ksize.tolist(), strides.tolist(), node.attrs),
     )
 
@@ -394,7 +396,7 @@ def _(op: Operation, grad: Any) -> Any:
 def MaxPool3DGrad(orig_input: Any, orig_output: Any, grad: Any, *, node: Any, xp: Any) -> Any:
     """MaxPoolGrad of volumes."""
     return kernels.max_pool_gradient(
-        *map(xp.asarray, (orig_input, orig_output, grad)), _node_windows(node.attrs)
+        xp.asarray(orig_input), xp.asarray(orig_output), xp.asarray(grad), _node_windows(node.attrs)
     )
 
 
