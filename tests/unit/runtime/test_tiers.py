@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
 
 import millrace as tf
-from millrace.runtime import tiers
+from millrace.runtime import split_stage, tiers
 from millrace.runtime.variable_state import writable
 
 
@@ -201,6 +202,8 @@ def test_what_keeps_its_shape_is_compiled_though_other_parts_change() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tiers, "_FIRST_SHARE", 0.0)
         patch.setattr(tiers, "_TOLERANCE", float("inf"))
+        for limit in ("_LEAST_SECONDS", "_LEAST_SHARE"):
+            patch.setattr(split_stage, limit, 0.0)  # Such small parts are not worth a program.
         compiles, runs = tiers.COUNTS.compiles, tiers.COUNTS.program_runs
         found = losses("background", patch)
         ended()
@@ -221,3 +224,22 @@ def test_a_compile_that_lasts_does_not_hold_up_the_next():
         compiler.submit(job)
     assert compiler.wait(60)
     assert ended == [True]
+
+
+def test_parts_that_take_no_time_are_not_cut_off() -> None:
+    ids = tf.placeholder(tf.int64, [None])
+    table = tf.Variable(np.ones([20, 4], np.float32))
+    fixed: Any = tf.reduce_sum(tf.gather(table, ids), 0)
+    for _ in range(8):
+        fixed = tf.tanh(fixed) + 0.1
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MILLRACE_COMPILE", "background")
+        patch.setattr(split_stage, "_LEAST_SECONDS", 1.0)
+        with tf.Session() as sess:
+            sess.run(tf.global_variables_initializer())
+            ended()
+            compiles = tiers.COUNTS.compiles
+            for n in range(1, 30):
+                sess.run(fixed, {ids: np.arange(n) % 20})
+        ended()
+        assert tiers.COUNTS.compiles == compiles
