@@ -46,13 +46,14 @@ def _unique_shapes(c: ShapeContext) -> Any:
     shape=_unique_shapes,
     gradient=NO_GRADIENT,
 )
-def PaddedUnique(x: Any, *, padded: bool, check: Any) -> Any:
+def PaddedUnique(x: Any, *, padded: bool, check: Any, xp: Any) -> Any:
     """As Unique, but a value stays where it first occurs, and padding is put for the others.
 
     Args:
       x: A vector.
       padded: Whether it has padding already.
       check: States that it has none otherwise.
+      xp: NumPy or JAX.
     """
     if x.ndim != 1:
         raise ValueError("unique expects a 1D vector.")
@@ -62,10 +63,13 @@ def PaddedUnique(x: Any, *, padded: bool, check: Any) -> Any:
     none = padding(x.dtype)
     if not padded:
         check(x != none, f"{none} is no index of a row")
-    x = jnp.asarray(x)
-    place = jnp.arange(count, dtype=jnp.int32)
-    first = _first_places(x, place)
-    return jnp.where(first == place, x, none), first
+    place = xp.arange(count, dtype=np.int32)
+    if xp is np:
+        _, firsts, inverse = np.unique(x, return_index=True, return_inverse=True)
+        first = firsts.astype(np.int32)[inverse]
+    else:
+        first = _first_places(jnp.asarray(x), place)
+    return xp.where(first == place, x, none), first
 
 
 def _first_places(x: Any, place: Any) -> Any:
@@ -101,7 +105,7 @@ def _first_places(x: Any, place: Any) -> Any:
     shape=unknown,
     gradient=NO_GRADIENT,
 )
-def MaskedPartition(data: Any, partitions: Any, *, num_partitions: int, check: Any) -> Any:
+def MaskedPartition(data: Any, partitions: Any, *, num_partitions: int, check: Any, xp: Any) -> Any:
     """As DynamicPartition of a vector, but elements stay where they are, among padding."""
     if data.shape != partitions.shape:
         raise ValueError(partition_shapes_text(data.shape, partitions.shape))
@@ -111,7 +115,7 @@ def MaskedPartition(data: Any, partitions: Any, *, num_partitions: int, check: A
         partitions,
     )
     none = padding(data.dtype)
-    return [jnp.where(partitions == i, data, none) for i in range(num_partitions)]
+    return [xp.where(partitions == i, data, none) for i in range(num_partitions)]
 
 
 @op(
@@ -119,13 +123,13 @@ def MaskedPartition(data: Any, partitions: Any, *, num_partitions: int, check: A
     shape=unknown,
     gradient=NO_GRADIENT,
 )
-def MaskedStitch(indices: list[Any], data: list[Any]) -> Any:
+def MaskedStitch(indices: list[Any], data: list[Any], *, xp: Any) -> Any:
     """The inverse of a masked partition of 0, 1, 2, …: each row from the part that has it."""
     merged = data[0]
     none = padding(np.int32)
     for index, rows in zip(indices[1:], data[1:], strict=True):
-        column = jnp.reshape(index, index.shape + (1,) * (rows.ndim - 1))
-        merged = jnp.where(column == none, merged, rows)
+        column = xp.reshape(index, index.shape + (1,) * (rows.ndim - 1))
+        merged = xp.where(column == none, merged, rows)
     return merged
 
 
@@ -135,7 +139,9 @@ def MaskedStitch(indices: list[Any], data: list[Any]) -> Any:
     shape=unknown,
     gradient=NO_GRADIENT,
 )
-def MaskedTake(params: Any, indices: Any, *, in_place: bool, zeros: bool, check: Any) -> Any:
+def MaskedTake(
+    params: Any, indices: Any, *, in_place: bool, zeros: bool, check: Any, xp: Any
+) -> Any:
     """As Gather of rows; where the index is padding, any row.
 
     Args:
@@ -144,14 +150,15 @@ def MaskedTake(params: Any, indices: Any, *, in_place: bool, zeros: bool, check:
       in_place: Whether an index is its own place, or padding.
       zeros: Whether to put zeros where it is padding.
       check: States that the others name rows.
+      xp: NumPy or JAX.
     """
     if in_place and params.shape[0] == indices.shape[0]:
-        rows = jnp.asarray(params)
+        rows = xp.asarray(params)
     else:
-        rows = _take(params, indices, check)
+        rows = _take(params, indices, check, xp)
     if zeros:
-        column = jnp.reshape(indices, indices.shape + (1,) * (rows.ndim - 1))
-        rows = jnp.where(column == padding(indices.dtype), jnp.zeros((), rows.dtype), rows)
+        column = xp.reshape(indices, indices.shape + (1,) * (rows.ndim - 1))
+        rows = xp.where(column == padding(indices.dtype), xp.zeros((), rows.dtype), rows)
     return rows
 
 
@@ -162,17 +169,17 @@ def MaskedTake(params: Any, indices: Any, *, in_place: bool, zeros: bool, check:
     gradient=NO_GRADIENT,
     stateful=True,
 )
-def MaskedResourceTake(resource: Any, indices: Any, *, check: Any) -> Any:
+def MaskedResourceTake(resource: Any, indices: Any, *, check: Any, xp: Any) -> Any:
     """As `MaskedTake`, of the variable behind a handle."""
-    return _take(resource.read(), indices, check)
+    return _take(resource.read(), indices, check, xp)
 
 
-def _take(params: Any, indices: Any, check: Any) -> Any:
+def _take(params: Any, indices: Any, check: Any, xp: Any) -> Any:
     check_padded(indices, params.shape[0], check)
     if not params.shape[0]:
-        return jnp.zeros(indices.shape + params.shape[1:], params.dtype)
-    rows = jnp.where(indices == padding(indices.dtype), 0, indices)
-    return jnp.take(params, rows, axis=0, mode="clip")
+        return xp.zeros(indices.shape + params.shape[1:], params.dtype)
+    rows = xp.where(indices == padding(indices.dtype), 0, indices)
+    return xp.take(params, rows, axis=0, mode="clip")
 
 
 def check_padded(indices: Any, count: int, check: Any) -> None:
@@ -192,10 +199,10 @@ def check_padded(indices: Any, count: int, check: Any) -> None:
     shape=lambda c: c.shape(0),
     gradient=NO_GRADIENT,
 )
-def PaddedCast(x: Any, *, DstT: Any) -> Any:
+def PaddedCast(x: Any, *, DstT: Any, xp: Any) -> Any:
     """As Cast; padding stays padding."""
     to = DstT.as_numpy_dtype
-    return jnp.where(x == padding(x.dtype), padding(to), jnp.asarray(x).astype(to))
+    return xp.where(x == padding(x.dtype), padding(to), xp.asarray(x).astype(to))
 
 
 def padded_length(count: int, last: int = 0) -> int:
