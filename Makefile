@@ -131,13 +131,15 @@ INSTALL_PYTHON := \
 	  exit 1; \
 	fi
 
-# The election of the chief is tested on real servers, launching over ssh on a real sshd, and what
-# TensorBoard shows in a real browser; tests start them, on ports of their own.
-TEST_PACKAGES := zookeeper etcd-server openssh-server chromium chromium-driver
+# The election of the chief is tested on real servers, launching over ssh on a real sshd and on
+# Slurm on a real Slurm, and what TensorBoard shows in a real browser; tests start them, on ports of their own.
+TEST_PACKAGES := zookeeper etcd-server openssh-server chromium chromium-driver \
+  slurmctld slurmd slurm-client munge
 INSTALL_SERVERS := \
 	if command -v etcd >/dev/null && [ -f /usr/share/java/zookeeper.jar ] \
 	  && [ -x /usr/sbin/sshd ] && command -v chromium >/dev/null \
-	  && command -v chromedriver >/dev/null; then \
+	  && command -v chromedriver >/dev/null \
+	  && command -v slurmctld >/dev/null && command -v munged >/dev/null; then \
 	  :; \
 	elif [ -f /etc/debian_version ] && [ "$$(id -u)" = 0 ]; then \
 	  echo 'Installing $(TEST_PACKAGES) with apt-get ...'; \

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from millrace.cli import program_source, security
+from millrace.cli import launch_on_slurm, program_source, security
 from millrace.cli.job import (
     ENVIRONMENT,
     WAYS,
@@ -31,6 +31,7 @@ from millrace.cli.step_watch import StepWatch
 from millrace.cli.task_process import TaskProcess, stop_all, without_time
 from millrace.cli.viewer import Viewer
 from millrace.core import errors
+from millrace.launchers.slurm import SlurmError
 from millrace.observe import job_record, last_status
 from millrace.observe.job_record import ENDED, JobRecord, TaskRecord
 from millrace.observe.observation import METRICS_PORT
@@ -84,6 +85,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--logdir", type=Path, help="what TensorBoard shows (the folders that the tasks write to)"
     )
+    parser.add_argument(
+        "--on", choices=("local", "slurm"), default="local", help="who starts the tasks (local)"
+    )
+    parser.add_argument("--time", help="with --on slurm: the limit, as 1:00:00")
+    parser.add_argument(
+        "--scheduler-option",
+        action="append",
+        default=[],
+        metavar="OPTION",
+        help="with --on slurm: an option for sbatch, as --scheduler-option=--partition=gpu",
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="with --on slurm: print the script, submit nothing"
+    )
+    parser.add_argument(
+        "--detach", action="store_true", help="with --on slurm: do not wait for the end"
+    )
     parser.add_argument("--hosts", help="print the commands for these machines (a,b,c) instead")
     parser.add_argument("--port", type=int, default=2222, help="first port with --hosts (2222)")
     parser.add_argument(
@@ -132,6 +150,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Runs the job to its end."""
     try:
+        if arguments.on == "slurm":
+            return _on_slurm(arguments)
         # The ports are held to the end: a task that is restarted needs its own again.
         with contextlib.ExitStack() as held:
             tasks, given = _job_of(arguments, held)
@@ -139,9 +159,38 @@ def run(arguments: argparse.Namespace) -> int:
                 _print_commands(tasks, arguments.hosts.split(","))
                 return 0
             return _run_tasks(tasks, last_step_of(given), arguments)
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, SlurmError) as error:
         print(f"millrace launch: {error}", file=sys.stderr)
         return USAGE_ERROR
+
+
+def _on_slurm(arguments: argparse.Namespace) -> int:
+    security.set_environment(arguments)
+    _check(arguments)
+    if arguments.hosts or arguments.tls:
+        raise ValueError("Slurm chooses the machines: --hosts and --tls are not for --on slurm")
+    given = list(arguments.arguments)
+    return launch_on_slurm.run(arguments, given[1:] if given[:1] == ["--"] else given)
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    """Looks at what every way to start a job needs.
+
+    Raises:
+      ValueError: No job can be made of these arguments.
+    """
+    if not Path(arguments.script).is_file():
+        raise ValueError(f"there is no file {arguments.script}")
+    if arguments.ps < 0:
+        raise ValueError(f"--ps {arguments.ps}: a job has no parameter servers, or more")
+    if arguments.workers < 1:
+        raise ValueError(f"--workers {arguments.workers}: a job has at least one worker")
+    if arguments.max_restarts < 0:
+        raise ValueError(f"--max-restarts {arguments.max_restarts}: say 0 or more")
+    if not 0 < arguments.port < 65536:
+        raise ValueError(f"--port {arguments.port}: ports are 1 to 65535")
+    if arguments.name is not None and not re.fullmatch(r"[\w][\w.-]*", arguments.name):
+        raise ValueError(f"--name {arguments.name}: letters, digits, `.`, `_` and `-` make a name")
 
 
 def _job_of(
@@ -154,18 +203,7 @@ def _job_of(
     """
     script = Path(arguments.script)
     security.set_environment(arguments)
-    if not script.is_file():
-        raise ValueError(f"there is no file {script}")
-    if arguments.ps < 0:
-        raise ValueError(f"--ps {arguments.ps}: a job has no parameter servers, or more")
-    if arguments.workers < 1:
-        raise ValueError(f"--workers {arguments.workers}: a job has at least one worker")
-    if arguments.max_restarts < 0:
-        raise ValueError(f"--max-restarts {arguments.max_restarts}: say 0 or more")
-    if not 0 < arguments.port < 65536:
-        raise ValueError(f"--port {arguments.port}: ports are 1 to 65535")
-    if arguments.name is not None and not re.fullmatch(r"[\w][\w.-]*", arguments.name):
-        raise ValueError(f"--name {arguments.name}: letters, digits, `.`, `_` and `-` make a name")
+    _check(arguments)
     if arguments.ssh and not arguments.hosts:
         raise ValueError("--ssh needs the machines: --hosts a,b,c")
     source = program_source.text_of(script)

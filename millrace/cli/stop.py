@@ -12,6 +12,7 @@ from pathlib import Path
 from millrace.cli import running_cluster
 from millrace.cli.running_cluster import NoCluster, find, how_it_ended
 from millrace.core import errors
+from millrace.launchers import slurm
 from millrace.observe.job_record import JobRecord
 from millrace.rpc.service import Connection
 
@@ -57,6 +58,13 @@ def _stop_job(record: JobRecord) -> int:
     """Lets the launcher of a job end everything, as Ctrl-C there would."""
     if not record.is_running:
         raise NoCluster(f"job {record.name} is over{how_it_ended(record)}", running_cluster.FAILED)
+    if record.launcher == "slurm":
+        try:
+            slurm.cancel(record.identifier)
+        except slurm.SlurmError as error:
+            raise NoCluster(str(error), running_cluster.FAILED) from None
+        print(f"cancelled Slurm's job {record.identifier}, {record.name}")
+        return 0
     if record.pid is None or b"millrace" not in _command_of(record.pid):
         raise NoCluster(
             f"job {record.name} was not started by a launcher of this machine; name one of its "

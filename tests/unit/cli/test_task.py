@@ -28,7 +28,7 @@ def test_a_program_is_told_its_place_and_its_exit_code_is_the_tasks(tmp_path) ->
     place = json.dumps({"cluster": CLUSTER, "task": {"type": "worker", "index": 0}})
     source = (
         "import sys, os, json\n# takes --ps_hosts\n"
-        "print(sys.argv[1:], os.environ['TF_CONFIG'][-33:])\nsys.exit(7)\n"
+        "print(sys.argv[1:], os.environ['TF_CONFIG'][-31:])\nsys.exit(7)\n"
     )
     done = task(tmp_path, source, "t.py", "--", "--lr=1", TF_CONFIG=place)
     assert done.returncode == 7, done.stderr
