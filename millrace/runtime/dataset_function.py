@@ -7,6 +7,7 @@ compiled stages where it can have them.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -18,7 +19,7 @@ from millrace.graph.constant_value import check_now
 from millrace.graph.function import Function
 from millrace.passes.constants import detach_constants
 from millrace.passes.frames import is_ruled
-from millrace.passes.function_body import functions_of
+from millrace.passes.function_body import body_of, functions_of
 from millrace.passes.grouping import order_nodes
 from millrace.passes.inline import inline_calls
 from millrace.passes.node import (
@@ -31,9 +32,19 @@ from millrace.passes.node import (
 )
 from millrace.passes.prune import prune
 from millrace.runtime import memory
-from millrace.runtime.kernel_call import flatten_outputs, op_error
+from millrace.runtime.kernel_call import (
+    Invoker,
+    Services,
+    StoredState,
+    flatten_outputs,
+    op_error,
+)
+from millrace.runtime.stage_program import random_key
 
 _TAPE_SPECIALS = frozenset(("xp", "node", "ctx", "check", "bind"))
+#: Random ops that draw a few numbers without a compiler.
+_DRAWS = frozenset(("RandomUniform", "RandomUniformInt"))
+_CHOOSES = frozenset(("If", "StatelessIf"))
 
 
 class Binder:
@@ -134,13 +145,18 @@ def _program(node: Node, function: Function, captured_edges: Sequence[Edge]) -> 
 
 def _can_tape(node: Node) -> bool:
     definition = node.definition
-    if definition.kind == "pure":
-        if not definition.runs_on_numpy:
+    if node.type in _CHOOSES:
+        bodies = [body_of(node, function) for function in functions_of(node)]
+        if not all(_can_tape(inner) for body in bodies for inner in body.nodes):
             return False
-    elif definition.kind != "host":
-        return False
-    if not _TAPE_SPECIALS.issuperset(definition.specials) or functions_of(node):
-        return False
+    elif node.type not in _DRAWS:
+        if definition.kind == "pure":
+            if not definition.runs_on_numpy:
+                return False
+        elif definition.kind != "host":
+            return False
+        if not _TAPE_SPECIALS.issuperset(definition.specials) or functions_of(node):
+            return False
     return not any(is_variable_edge(e) or is_array_handle(e) for e in node.inputs) and not any(
         is_variable_edge(Edge(node, i)) or is_array_handle(Edge(node, i))
         for i in range(len(node.output_types))
@@ -191,9 +207,14 @@ class Tape:
         keywords = {name: node.attrs[name] for name in definition.kernel_attrs}
         bind = Binder(node, step, self._make_plan)
         specials = {"xp": np, "node": node, "ctx": step, "check": check_now, "bind": bind}
+        services = Services(StoredState(step.resources), ctx=step)
+        specials |= {"invoke": Invoker(services, node), "rng": None}
         keywords |= {name: specials[name] for name in definition.specials}
+        draw = None
+        if "rng" in keywords:
+            draw = functools.partial(_draw_key, node, step.session)
         gives = [self._slot(Edge(node, i)) for i in range(len(node.output_types))]
-        call = (definition.kernel, takes, keywords, node, memory.deciding_inputs(node), gives)
+        call = (definition.kernel, takes, keywords, node, memory.deciding_inputs(node), gives, draw)
         folds = definition.is_foldable and all(
             e.node.type == "Const" or e in known for e in node.inputs
         )
@@ -218,19 +239,26 @@ class Tape:
 
 
 def _run_one(call: tuple[Any, ...], values: list[Any]) -> None:
-    kernel, takes, keywords, node, deciding, gives = call
+    kernel, takes, keywords, node, deciding, gives, draw = call
     arguments = [
         values[take] if type(take) is int else [values[slot] for slot in take] for take in takes
     ]
     try:
         if deciding:
             memory.check_before(node, [values[s] for t in takes for s in _each(t)], deciding)
+        if draw is not None:
+            keywords = {**keywords, "rng": draw()}
         outputs = flatten_outputs(node, kernel(*arguments, **keywords))
     except Exception as error:
         found = op_error(node, error)
         raise found from (error if isinstance(found, errors.InternalError) else None)
     for slot, value in zip(gives, outputs, strict=True):
         values[slot] = value
+
+
+def _draw_key(node: Node, session: Any) -> Any:
+    """The random key of one more execution."""
+    return random_key(node, np.array(session.count_random(node), np.uint32))
 
 
 def _each(take: Any) -> list[int]:

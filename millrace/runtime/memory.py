@@ -56,6 +56,12 @@ NEVER_LARGER = frozenset(
 )
 
 
+#: Ops whose outputs are parts of an input that is there.
+_TAKES_APART = frozenset(
+    ("Slice", "StridedSlice", "Reshape", "Squeeze", "ExpandDims", "Transpose", "ReverseV2")
+)
+
+
 def deciding_inputs(node: Node) -> tuple[int, ...]:
     """Positions of inputs whose numbers may decide how large an output is."""
     if node.definition.kind == "pure":
@@ -122,6 +128,8 @@ def check_before(
     Raises:
       ResourceExhaustedError: They cannot.
     """
+    if node.type in _TAKES_APART:
+        return
     bound = _bound(inputs, deciding, node.definition.kind == "pure")
     if bound <= _SMALL or (fitting is not None and fitting.covers(inputs, deciding)):
         return

@@ -1,8 +1,8 @@
 """Datasets of CSV files: a component for each column.
 
-Lines are split by Python's own CSV reader, a few hundred at a time, and each column is converted at
-once. Where that fails, the block is gone through line by line, so that an error has its file, line
-and column, and the lines before it are not lost.
+Blocks of lines go to `csv_columns` first. Others are split by Python's own CSV reader, and each
+column is converted at once. Where that fails, the block is gone through line by line, so that an
+error has its file, line and column, and the lines before it are not lost.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 from millrace.core import dtypes, errors
 from millrace.core.dtypes import DType
 from millrace.core.tensor_shape import TensorShape
+from millrace.data.pipeline.csv_columns import CsvColumns
 from millrace.data.pipeline.dataset import Context, Dataset, PullIterator, State
 from millrace.data.pipeline.element import Element, Row, Table, numpy_type
 from millrace.data.tfrecord import open_inflated
@@ -75,6 +76,14 @@ class CsvFiles(Dataset):
         self.paths, self.compression, self.options = list(paths), compression, options
         #: For each column what stands for a missing field; None where one must be there.
         self.defaults = [None if np.size(d) == 0 else np.ravel(d)[0] for d in defaults]
+        self.quick = CsvColumns(
+            options.delimiter,
+            options.quotes,
+            options.na_value,
+            options.columns,
+            self.types,
+            self.defaults,
+        )
 
     def iterator(self, context: Context) -> PullIterator:
         """A new iterator."""
@@ -185,28 +194,37 @@ class _CsvFile:
         while not self._left:
             if self._is_read:
                 return None, None
-            self._left = self._records()
+            text = self._lines()
+            table = self._dataset.quick.read(text) if text else None
+            if table is not None:
+                self._line += table.count
+                return table, None
+            self._left = self._records(text)
         rows, self._left = self._left, []
         return self._converted(rows)
 
-    def _records(self) -> list[list[str]]:
-        """The fields of the next few lines."""
+    def _lines(self) -> bytes:
+        """The next few lines, without the header."""
         data = self._file.read(_READ_BYTES)
         self._is_read = not data
-        text = self._rest + data
+        text: bytes = self._rest + data
         if self._is_read:
             self._rest = b""
         else:
             cut = _last_line_end(text, self._dataset.options.quotes)
             text, self._rest = text[:cut], text[cut:]
+        if text and self._skips_header:
+            self._skips_header = False
+            text = text[len(text.splitlines(keepends=True)[0]) :]
+        return text
+
+    def _records(self, text: bytes) -> list[list[str]]:
+        """The fields of a few lines."""
         if not text:
             return []
         options = self._dataset.options
         # Every byte is one character on the way through, whatever the encoding.
         stream = io.StringIO(text.decode("latin-1"), newline="")
-        if self._skips_header:
-            stream.readline()
-            self._skips_header = False
         quoting: Any = csv.QUOTE_MINIMAL if options.quotes else csv.QUOTE_NONE
         try:
             return [

@@ -7,6 +7,8 @@ NumPy call, however they were shuffled on the way.
 
 from __future__ import annotations
 
+import itertools
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -91,13 +93,41 @@ def stacked(elements: list[Element], kinds: Sequence[Any]) -> tuple[Any, ...]:
     Raises:
       ValueError: The shapes of a component differ.
     """
-    first = elements[0]
-    if type(first) is Row and all(type(e) is Row and e.table is first.table for e in elements):
-        return _gathered(first.table, [e.index for e in elements])
+    if set(map(type, elements)) == {Row}:
+        runs = [
+            (table, [row.index for row in rows])
+            for table, rows in itertools.groupby(elements, _TABLE)
+        ]
+        if len(runs) == 1:
+            return _gathered(*runs[0])
+        if 4 * len(runs) <= len(elements) and _have_one_shape([table for table, _ in runs]):
+            return _joined([_gathered(*run) for run in runs], len(elements))
     return tuple(
         _stacked_column(list(column), kind, i)
         for i, (column, kind) in enumerate(zip(_columns(elements), kinds, strict=True))
     )
+
+
+_TABLE = operator.attrgetter("table")
+
+
+def _have_one_shape(tables: list[Table]) -> bool:
+    """Whether rows of all tables can stand in one."""
+    kinds = {tuple((c.dtype, c.shape[1:]) for c in table.columns) for table in tables}
+    return len(kinds) == 1 and not any(
+        c.dtype == object and isinstance(c[0], np.ndarray) for t in tables for c in t.columns
+    )
+
+
+def _joined(parts: list[tuple[Any, ...]], count: int) -> tuple[Any, ...]:
+    """Batches one behind the other."""
+    whole = []
+    for column in zip(*parts, strict=True):
+        shape, dtype = (count, *column[0].shape[1:]), column[0].dtype
+        batch = np.empty(shape, object) if dtype.kind == "O" else aligned.empty(shape, dtype)
+        np.concatenate(column, out=batch)
+        whole.append(batch)
+    return tuple(whole)
 
 
 def _columns(elements: list[Element]) -> Any:

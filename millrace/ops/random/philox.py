@@ -29,6 +29,8 @@ _ROUNDS = 10
 #: TensorFlow sets this many counters aside for one output of an op, so that executions of the
 #: op, and outputs that need a varying number of draws, never share any.
 RESERVED = 256
+#: So many numbers are sooner drawn without a compiled program.
+_FEW = 16
 #: Set apart the streams that are not TensorFlow's.
 _UNSEEDED_STREAM = 0x6D696C6C
 _FOLD_STREAM = 0x72616365
@@ -144,6 +146,8 @@ def _shaped(flat: Flat, generator: Generator, shape: tuple[int, ...], dtype: Any
     if any(isinstance(word, jax.core.Tracer) for word in jax.tree.leaves(generator)):
         return flat(generator, count, dtype).reshape(shape)
     kind = np.dtype(dtype)
+    if count <= _FEW and flat in (_uniform, _full_integers) and kind.itemsize >= 4:
+        return _few(flat is _uniform, generator, count, kind).reshape(shape)
     per_block = 2 if kind.itemsize == 8 else 4
     result = np.empty(count, kind)
     for begin, portion in _portions(count):
@@ -153,6 +157,37 @@ def _shaped(flat: Flat, generator: Generator, shape: tuple[int, ...], dtype: Any
         drawn = np.asarray(_drawn_now(later, flat=flat, count=portion, dtype=kind))
         result[begin : begin + portion] = drawn[: count - begin]
     return result.reshape(shape)
+
+
+def _few(is_uniform: bool, generator: Generator, count: int, dtype: Any) -> Any:
+    """As `_uniform` and `_full_integers`, by Python's own integers: a crop wants three numbers."""
+    wide = dtype.itemsize == 8
+    words: list[int] = []
+    k0, k1 = (int(word) for word in generator.key)
+    c2, c3 = (int(word) for word in generator.high)
+    for index in range(-(-count // (2 if wide else 4))):
+        counter = int(generator.start) + index & 0xFFFFFFFFFFFFFFFF
+        words += _few_words(k0, k1, counter & 0xFFFFFFFF, counter >> 32, c2, c3)
+    if not wide:
+        drawn = np.array(words[:count], np.uint32)
+        if not is_uniform:
+            return drawn.astype(dtype)
+        return (drawn & np.uint32(0x7FFFFF) | np.uint32(0x3F800000)).view(dtype) - dtype.type(1)
+    pairs = list(zip(words[: 2 * count : 2], words[1 : 2 * count : 2], strict=True))
+    if not is_uniform:
+        return np.array([low | high << 32 for low, high in pairs], np.uint64).astype(dtype)
+    bits = [(first & 0xFFFFF) << 32 | second | 0x3FF << 52 for first, second in pairs]
+    return np.array(bits, np.uint64).view(dtype) - dtype.type(1)
+
+
+def _few_words(k0: int, k1: int, c0: int, c1: int, c2: int, c3: int) -> tuple[int, int, int, int]:
+    """As `block`."""
+    for _ in range(_ROUNDS):
+        left, right = c0 * _MULTIPLIERS[0], c2 * _MULTIPLIERS[1]
+        c0, c1 = right >> 32 ^ c1 ^ k0, right & 0xFFFFFFFF
+        c2, c3 = left >> 32 ^ c3 ^ k1, left & 0xFFFFFFFF
+        k0, k1 = k0 + _WEYL[0] & 0xFFFFFFFF, k1 + _WEYL[1] & 0xFFFFFFFF
+    return c0, c1, c2, c3
 
 
 @functools.partial(jax.jit, static_argnames=("flat", "count", "dtype"))
@@ -199,7 +234,8 @@ def integers(generator: Generator, shape: tuple[int, ...], low: Any, high: Any) 
     words = full_integers(generator, shape, unsigned)
     width = high.astype(unsigned) - low.astype(unsigned)
     # An empty range is reported by the caller; here it must only not divide by zero.
-    width = jnp.maximum(width, unsigned.type(1))
+    maximum = np.maximum if isinstance(width, np.ndarray | np.generic) else jnp.maximum
+    width = maximum(width, unsigned.type(1))
     return low + (words % width).astype(low.dtype)
 
 

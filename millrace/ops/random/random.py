@@ -145,7 +145,8 @@ def RandomUniformInt(shape: Any, minval: Any, maxval: Any, *, rng: Any, check: A
     """Integers in [minval, maxval)."""
     sizes = sizes_of(shape)
     check_range(check, minval, maxval)
-    minval, maxval = jnp.asarray(minval), jnp.asarray(maxval)
+    xp = np if isinstance(rng, philox.HostKey) else jnp
+    minval, maxval = xp.asarray(minval), xp.asarray(maxval)
     generator = philox.generator_of(rng, output_count(sizes))
     return philox.integers(generator, sizes, minval, maxval)
 

@@ -4,6 +4,9 @@ import numpy as np
 import pytest
 
 import millrace as tf
+from millrace.compiler.xla import jax
+from millrace.ops.nn import convolution_kernels
+from millrace.ops.nn.windows import Window
 
 
 def run(*fetches, **feed):
@@ -244,3 +247,23 @@ def test_steps_through_batch_or_channels_are_refused_while_running():
     y = tf.nn.conv2d(tf.zeros([2, 4, 4, 1]), tf.zeros([2, 2, 1, 1]), [2, 1, 1, 1], "SAME")
     with tf.Session() as session, pytest.raises(tf.errors.InvalidArgumentError, match="strides"):
         session.run(y)
+
+
+@pytest.mark.parametrize(
+    ("batch", "size", "stride", "dilation"), [(5, 9, 1, 1), (3, 40, 2, 1), (2, 12, 1, 2)]
+)
+@pytest.mark.parametrize("padding", [b"SAME", b"VALID"])
+def test_a_filter_gradient_by_products_is_the_transposed_convolution(
+    batch: int, size: int, stride: int, dilation: int, padding: bytes
+) -> None:
+    windows = [Window(3, stride, dilation, padding)] * 2
+    draw = np.random.default_rng(1)
+    x = draw.normal(size=(batch, size, size + 1, 4)).astype(np.float32)
+    filters = np.zeros((3, 3, 4, 8), np.float32)
+    outputs, transpose = jax.vjp(
+        lambda f: convolution_kernels._convolve_as_given(x, f, windows, False), filters
+    )
+    grad = draw.normal(size=outputs.shape).astype(np.float32)
+    assert convolution_kernels._is_sooner_by_products(grad, windows)
+    found = convolution_kernels.gradient_by_filter(x, filters.shape, grad, windows, False)
+    np.testing.assert_allclose(found, transpose(grad)[0], rtol=1e-4, atol=1e-4)

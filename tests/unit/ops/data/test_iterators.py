@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import millrace as tf
+from millrace.runtime import dataset_function
 
 
 def pipeline_threads() -> list[threading.Thread]:
@@ -155,3 +156,30 @@ def test_the_lazy_names_of_tf_data_are_those_of_its_module() -> None:
     assert tf.compat.v1.data.Dataset is tf.data.Dataset
     with pytest.raises(AttributeError):
         tf.data.NoSuchName  # noqa: B018
+
+
+def test_a_map_function_that_crops_and_flips_at_random_runs_without_a_plan(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A plan for each element would cost more than the element; the numbers drawn are the same."""
+
+    def run() -> list[list[int]]:
+        with tf.Graph().as_default():
+            tf.set_random_seed(3)
+
+            def changed(i: tf.Tensor) -> tf.Tensor:
+                row = tf.random_crop(tf.reshape(tf.range(i, i + 12), [6, 2]), [3, 2], seed=4)
+                return tf.cond(tf.random_uniform([], seed=5) < 0.5, lambda: row, lambda: row[::-1])
+
+            dataset = tf.data.Dataset.range(6).map(changed)
+            element = tf.data.make_one_shot_iterator(dataset).get_next()
+            with tf.Session() as sess:
+                return [sess.run(element).ravel().tolist() for _ in range(6)]
+
+    planned: list[str] = []
+    found = run()
+    monkeypatch.setattr(
+        dataset_function.Tape, "of", lambda program, *_: planned.append(program.nodes[0].name)
+    )
+    assert run() == found
+    assert planned

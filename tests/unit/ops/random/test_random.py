@@ -206,3 +206,22 @@ def test_initializers_share_their_programs():
         for value in values:
             count = min(value.size, 5)
             np.testing.assert_array_equal(value.ravel()[:count], values[0].ravel()[:count])
+
+
+@pytest.mark.parametrize("count", [1, 3, 5, 16])
+def test_a_few_numbers_are_those_that_a_compiled_program_draws(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = philox.HostKey(np.array([1, 2, 3, 4, 0xFFFFFFFF], np.uint32))
+    generator = philox.generator_of(key, count)
+    draws = [
+        (philox.uniform, np.float32),
+        (philox.uniform, np.float64),
+        (philox.full_integers, np.uint32),
+        (philox.full_integers, np.int64),
+    ]
+    few = [draw(generator, (count,), dtype) for draw, dtype in draws]
+    monkeypatch.setattr(philox, "_FEW", 0)
+    for ours, (draw, dtype) in zip(few, draws, strict=True):
+        np.testing.assert_array_equal(ours, draw(generator, (count,), dtype))
+        assert ours.dtype == dtype
