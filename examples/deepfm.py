@@ -14,6 +14,7 @@ flags.DEFINE_string("model_dir", "/tmp/millrace-deepfm", "checkpoints")
 flags.DEFINE_integer("train_steps", 800, "steps of all workers together")
 flags.DEFINE_integer("batch_size", 128, "clicks a step")
 flags.DEFINE_integer("rows", 20000, "how many there are to learn from")
+flags.DEFINE_integer("eval_rows", 1000, "how many there are to evaluate with")
 FLAGS = flags.FLAGS
 
 NUMBERS = [f"i{n}" for n in range(4)]
@@ -100,7 +101,10 @@ def main(_):
         model,
         tf.estimator.TrainSpec(lambda: input_fn(FLAGS.rows, 1, True), FLAGS.train_steps),
         tf.estimator.EvalSpec(
-            lambda: input_fn(2000, 2, False), steps=None, start_delay_secs=0, throttle_secs=0
+            lambda: input_fn(FLAGS.eval_rows, 2, False),
+            steps=None,
+            start_delay_secs=0,
+            throttle_secs=0,
         ),
     )
 

@@ -12,6 +12,7 @@ flags.DEFINE_string("model_dir", "/tmp/millrace-census", "checkpoints and the ex
 flags.DEFINE_integer("train_steps", 600, "steps of all workers together")
 flags.DEFINE_integer("batch_size", 64, "people a step")
 flags.DEFINE_integer("people", 6000, "how many there are to learn from")
+flags.DEFINE_integer("eval_rows", 1000, "how many there are to evaluate with")
 FLAGS = flags.FLAGS
 
 EDUCATION = ["School", "College", "Bachelors", "Masters", "Doctorate"]
@@ -102,7 +103,7 @@ def main(_):
         model,
         tf.estimator.TrainSpec(lambda: input_fn(FLAGS.people, 1, True), FLAGS.train_steps),
         tf.estimator.EvalSpec(
-            lambda: input_fn(1000, 2, False),
+            lambda: input_fn(FLAGS.eval_rows, 2, False),
             steps=None,
             start_delay_secs=0,
             throttle_secs=0,

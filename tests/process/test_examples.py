@@ -48,6 +48,27 @@ def test_an_estimator_trains_evaluates_and_exports(tmp_path: Path) -> None:
     assert {path.name for path in model.iterdir()} == {"saved_model.pb", "variables"}
 
 
+@pytest.mark.parametrize(
+    ("name", "flags", "told"),
+    [
+        ("wide_and_deep.py", ["--people=400"], "accuracy_baseline"),
+        ("deepfm.py", ["--rows=400"], "auc_precision_recall"),
+    ],
+)
+def test_models_of_feature_columns(tmp_path: Path, name: str, flags: list[str], told: str) -> None:
+    steps = ["--train_steps=10", "--batch_size=16", "--eval_rows=64", "--model_dir=model"]
+    done = subprocess.run(
+        [*MILLRACE, "run", str(EXAMPLES / name), *steps, *flags],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Saving dict for global step 10: " in done.stderr
+    assert told in done.stderr
+
+
 @pytest.mark.parametrize("form", ["csv", "parquet"])
 def test_a_click_log_is_learned_from_a_table(tmp_path: Path, form: str) -> None:
     flags = [f"--format={form}", "--train_steps=400"]
