@@ -31,6 +31,7 @@ from millrace.estimator.heads.head import (
     RegressionHead,
 )
 from millrace.estimator.heads.multi import MultiHead
+from millrace.estimator.keras_model import model_to_estimator
 from millrace.estimator.mode_keys import ModeKeys
 from millrace.estimator.run_config import RunConfig
 from millrace.estimator.specs import EvalSpec, TrainSpec

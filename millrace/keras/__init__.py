@@ -10,8 +10,8 @@ _ELSEWHERE = {
     "Sequential": "engine.sequential",
 }
 _MODULES = frozenset(
-    "activations backend callbacks constraints datasets experimental initializers layers losses "
-    "metrics models optimizers preprocessing regularizers utils".split()
+    "activations backend callbacks constraints datasets estimator experimental initializers "
+    "layers losses metrics models optimizers preprocessing regularizers utils".split()
 )
 
 

@@ -90,7 +90,7 @@ class Model(Network):
             self._targets.append(target)
             self._weight_placeholders.append(sample_weight)
             with tf.name_scope(f"loss/{name}_loss"):
-                value = _loss_value(function, target, output, sample_weight)
+                value = loss_value(function, target, output, sample_weight)
             total = weight * value if total is None else total + weight * value
             self._add_metrics(name, target, output, function)
         extra = self.losses
@@ -118,7 +118,7 @@ class Model(Network):
         if isinstance(wanted, dict):
             wanted = wanted.get(name, [])
         for each in wanted if isinstance(wanted, list | tuple) else [wanted]:
-            metric = _metric(each, target, output, loss)
+            metric = metric_of(each, output, loss)
             label = metric.name if len(self.outputs) == 1 else f"{name}_{metric.name}"
             self.metrics_names.append(label)
             self._metric_updates.append(metric.update_state(target, output))
@@ -417,14 +417,16 @@ def _target_kind(loss: Any, output: Any) -> tuple[Any, Any]:
     return output.dtype.base_dtype, [None] * (output.shape.ndims or 2)
 
 
-def _loss_value(function: Any, target: Any, output: Any, sample_weight: Any) -> Any:
+def loss_value(function: Any, target: Any, output: Any, sample_weight: Any = None) -> Any:
+    """The loss of an output, a scalar."""
     if isinstance(function, losses.Loss):
         return function(target, output, sample_weight=sample_weight)
     values = function(target, output)
     return losses.compute_weighted_loss(values, sample_weight)
 
 
-def _metric(given: Any, target: Any, output: Any, loss: Any) -> Any:
+def metric_of(given: Any, output: Any, loss: Any) -> Any:
+    """A metric as `compile` takes it: one, its name, or a function."""
     if isinstance(given, metrics.Metric):
         return given
     label = given if isinstance(given, str) else None
