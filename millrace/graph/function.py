@@ -140,6 +140,7 @@ class Function:
       inputs: Argument tensors, in order.
       outputs: Result tensors; may be arguments.
       controls: Operations that run though no result needs them.
+      output_names: What a FunctionDef that it comes from calls its results.
     """
 
     def __init__(
@@ -150,6 +151,7 @@ class Function:
         self.inputs = graph.arguments
         self.outputs = list(outputs)
         self.controls = list(controls)
+        self.output_names: list[str] = []
 
     def to_name_attr_list(self) -> attr_value_pb2.NameAttrList:
         """How an attribute refers to this function."""
@@ -258,9 +260,21 @@ def from_function_def(graph: Graph, message: function_pb2.FunctionDef) -> Functi
                 f"that nothing makes, among {list(waiting[0].input)}",
             )
         pending = waiting
-    outputs = [values[_plain(message.ret[arg.name])] for arg in message.signature.output_arg]
+    outputs: list[Tensor] = []
+    for arg in message.signature.output_arg:
+        source = _plain(message.ret[arg.name])
+        if source not in values:
+            raise errors.InvalidArgumentError(
+                None,
+                None,
+                f"Function {message.signature.name!r}: its result {arg.name!r} is {source!r}, "
+                "which nothing makes",
+            )
+        outputs.append(values[source])
     controls = [body._ops[name] for name in message.control_ret.values()]
-    return Function(body, outputs, controls)
+    made = Function(body, outputs, controls)
+    made.output_names = [arg.name for arg in message.signature.output_arg]
+    return made
 
 
 def _plain(name: str) -> str:
@@ -271,6 +285,7 @@ def _plain(name: str) -> str:
 def _add_node(
     body: FuncGraph, node: Any, data: list[str], controls: list[str], values: dict[str, Tensor]
 ) -> None:
+    called = body.root._functions.get(node.op)
     make_call(body, node)
     attrs = {key: stored_attr(body, value) for key, value in node.attr.items()}
     inputs = [values[name] if name in values else values[_plain(name)] for name in data]
@@ -281,6 +296,10 @@ def _add_node(
     for tensor in op.outputs:
         values[_output_reference(tensor)] = tensor
         values.setdefault(f"{op.name}:{tensor.value_index}", tensor)
+    if called is not None:
+        # Who calls a function by its name calls its results by theirs.
+        for name, tensor in zip(called.output_names, op.outputs, strict=False):
+            values[f"{op.name}:{name}:0"] = tensor
     values.setdefault(op.name, op.outputs[0] if op.outputs else None)  # type: ignore[arg-type]
 
 

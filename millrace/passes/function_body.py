@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from millrace.core import errors
 from millrace.graph.function import Function
 from millrace.passes.constants import detach_constants
 from millrace.passes.inline import inline_calls
@@ -74,6 +75,13 @@ def body_of(node: Node, function: Function) -> Program:
     """The body of `function` as called by `node`; made once."""
     program = node.bodies.get(function.name)
     if program is None:
+        if not isinstance(function, Function):
+            raise errors.InvalidArgumentError(
+                None,
+                node.source,
+                f"{node.name} ({node.type}) calls the function {function.name!r}, which is not "
+                "defined where it is called: it may call itself",
+            )
         first = FIRST_ARGUMENT[forward_type(node)]
         program = inline_calls(prune(function.outputs, function.controls, function.inputs))
         outer = node.inputs[first : first + len(program.arguments)]

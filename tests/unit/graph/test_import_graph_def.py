@@ -592,3 +592,50 @@ def test_gradients_of_branches_and_loops_are_exported_with_their_functions(graph
             found = session.run(copies)
     np.testing.assert_allclose(found, wanted)
     np.testing.assert_allclose(wanted, [[2, 4], [2, 2], [4, 32]])
+
+
+def nested_functions(depth: int) -> Any:
+    """`f0` negates; each other function calls the one before it by name, as old clients do."""
+    message = tf.GraphDef()
+    for i in range(depth):
+        made = message.library.function.add()
+        made.signature.name = f"f{i}"
+        made.signature.input_arg.add(name="x", type=1)
+        made.signature.output_arg.add(name="y", type=1)
+        node = made.node_def.add(name="c", op=f"f{i - 1}" if i else "Neg", input=["x"])
+        if not i:
+            node.attr["T"].type = 1
+        made.ret["y"] = "c:y:0"
+    constant = message.node.add(name="c", op="Const")
+    constant.attr["dtype"].type = 1
+    constant.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(1.5))
+    message.node.add(name="r", op=f"f{depth - 1}", input=["c"])
+    return message
+
+
+@pytest.mark.parametrize("depth", [1, 2, 20])
+def test_functions_call_functions_and_their_results_by_name(graph: tf.Graph, depth: int) -> None:
+    tf.import_graph_def(nested_functions(depth), name="")
+    with tf.Session(graph=graph) as session:
+        assert session.run("r:0") == -1.5
+
+
+def test_a_function_whose_result_nothing_makes_is_refused(graph: tf.Graph) -> None:
+    message = nested_functions(1)
+    message.library.function[0].ret["y"] = "nothing:y:0"
+    with pytest.raises(tf.errors.InvalidArgumentError, match="'nothing:y:0', which nothing makes"):
+        tf.import_graph_def(message, name="")
+
+
+def test_a_loop_whose_body_is_the_loop_is_refused(graph: tf.Graph) -> None:
+    message = nested_functions(1)
+    body = message.library.function[0]
+    for node in (body.node_def[0], message.node[1]):
+        node.op = "While"
+        node.attr["cond"].func.name = node.attr["body"].func.name = "f0"
+        node.attr["T"].list.type.append(1)
+    body.ret["y"] = "c:output:0"
+    tf.import_graph_def(message, name="")
+    refused = pytest.raises(tf.errors.InvalidArgumentError, match="it may call itself")
+    with tf.Session(graph=graph) as session, refused:
+        session.run("r:0")
