@@ -18,6 +18,7 @@ from typing import Any
 from millrace.cli.task_process import end_with_launcher
 from millrace.compat import (
     numpy1,
+    older_python,
     python2,
     python2_modules,
     replacements,
@@ -53,6 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     end_with_launcher()
     tensorflow_import.install()
     numpy1.install()
+    older_python.install()
     module = types.ModuleType("__main__")
     folder = Path.cwd() if arguments.is_module else Path(arguments.script).resolve().parent
     sys.path.insert(0, str(folder))

@@ -52,6 +52,8 @@ class Tensor:
     )
     #: NumPy must leave `ndarray + tensor` to us.
     __array_priority__: ClassVar[int] = 100
+    #: Libraries give classes of their own the operators that tensors have.
+    OVERLOADABLE_OPERATORS: ClassVar[frozenset[str]] = OVERLOADABLE
 
     assign: Any
 

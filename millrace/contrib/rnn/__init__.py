@@ -15,6 +15,25 @@ from millrace.contrib.rnn.loops import (
     static_bidirectional_rnn,
     transpose_batch_time,
 )
+from millrace.contrib.rnn.more_cells import (
+    Conv1DLSTMCell,
+    Conv2DLSTMCell,
+    Conv3DLSTMCell,
+    ConvLSTMCell,
+    GRUBlockCell,
+    GRUBlockCellV2,
+    IntersectionRNNCell,
+    NASCell,
+    PhasedLSTMCell,
+    SRUCell,
+    UGRNNCell,
+)
+from millrace.contrib.rnn.wrappers import (
+    AttentionCellWrapper,
+    FusedRNNCellAdaptor,
+    HighwayWrapper,
+    TimeReversedFusedRNN,
+)
 from millrace.ops.nn.rnn import static_rnn
 from millrace.ops.nn.rnn_cells import (
     BasicLSTMCell,
@@ -30,22 +49,37 @@ from millrace.ops.nn.rnn_cells import (
 )
 
 __all__ = [
+    "AttentionCellWrapper",
     "BasicLSTMCell",
     "BasicRNNCell",
+    "Conv1DLSTMCell",
+    "Conv2DLSTMCell",
+    "Conv3DLSTMCell",
+    "ConvLSTMCell",
     "DeviceWrapper",
     "DropoutWrapper",
     "EmbeddingWrapper",
+    "FusedRNNCellAdaptor",
+    "GRUBlockCell",
+    "GRUBlockCellV2",
     "GRUCell",
+    "HighwayWrapper",
     "InputProjectionWrapper",
+    "IntersectionRNNCell",
     "LSTMBlockCell",
     "LSTMBlockFusedCell",
     "LSTMCell",
     "LSTMStateTuple",
     "LayerNormBasicLSTMCell",
     "MultiRNNCell",
+    "NASCell",
     "OutputProjectionWrapper",
+    "PhasedLSTMCell",
     "RNNCell",
     "ResidualWrapper",
+    "SRUCell",
+    "TimeReversedFusedRNN",
+    "UGRNNCell",
     "_Linear",
     "stack_bidirectional_dynamic_rnn",
     "stack_bidirectional_rnn",

@@ -165,17 +165,13 @@ class Model(Network):
         return list(self._functions[kind])
 
     def _feed(self, x: Any, y: Any, sample_weight: Any, training: bool) -> dict[Any, Any]:
-        feed: dict[Any, Any] = dict(
-            zip(self.inputs, self._ordered(x, self.input_names), strict=True)
-        )
+        given = zip(self.inputs, self._ordered(x, self.input_names), strict=True)
+        feed: dict[Any, Any] = {tensor: _as_column(tensor, value) for tensor, value in given}
         if y is not None:
             values = self._ordered(y, self.output_names)
             targets = [t for t in self._targets if t is not None]
             for target, value in zip(targets, values, strict=True):
-                array = np.asarray(value)
-                if target.shape.ndims is not None and array.ndim == target.shape.ndims - 1:
-                    array = array[..., None]
-                feed[target] = array
+                feed[target] = array = _as_column(target, value)
                 size = len(array)
             for placeholder in self._weight_placeholders:
                 feed[placeholder] = np.ones([size]) if sample_weight is None else sample_weight
@@ -374,6 +370,13 @@ _LAYER_CLASSES: dict[str, Any] = {}
 def register_layers(classes: dict[str, Any]) -> None:
     """Makes classes known to `from_config`."""
     _LAYER_CLASSES.update(classes)
+
+
+def _as_column(tensor: Any, value: Any) -> Any:
+    """An array with the dimension of size 1 that a list of numbers lacks."""
+    array = np.asarray(value)
+    rank = tensor.shape.ndims
+    return array[..., None] if rank is not None and array.ndim == rank - 1 else array
 
 
 def _as_list(value: Any) -> list[Any]:

@@ -23,9 +23,10 @@ from millrace.graph.function import FuncGraph
 from millrace.graph.graph import Graph
 from millrace.graph.registry import NO_GRADIENT
 from millrace.graph.shape_inference import unknown
+from millrace.graph.tensor import Tensor
 from millrace.ops.data_flow.shared_state import type_text
 
-__all__ = ["numpy_function", "py_func"]
+__all__ = ["numpy_function", "py_func", "py_function"]
 
 _tokens = itertools.count()
 _functions: weakref.WeakValueDictionary[str, _Function] = weakref.WeakValueDictionary()
@@ -149,6 +150,62 @@ PyFuncStateless = op(
     gradient=NO_GRADIENT,
     host=True,
 )(_call)
+
+
+#: As PyFunc, for a function that expects eager tensors.
+EagerPyFunc = op(
+    "EagerPyFunc(input: [Tin]) -> output: [Tout] where token: string; is_async: bool = false; "
+    "Tin: list(type) >= 0; Tout: list(type) >= 0",
+    shape=unknown,
+    gradient=NO_GRADIENT,
+    host=True,
+    stateful=True,
+)(_call)
+
+
+class EagerArray(np.ndarray[Any, Any]):
+    """An array that is asked for its value as an eager tensor is."""
+
+    def numpy(self) -> Any:
+        """The array itself, a NumPy scalar or bytes if it is one value."""
+        plain = self.view(np.ndarray)
+        return plain[()] if plain.ndim == 0 else plain
+
+
+def py_function(
+    func: Callable[..., Any], inp: Sequence[Any], Tout: Any, name: str | None = None
+) -> Any:
+    """Calls a Python function on values with a method ``numpy()`` when it is evaluated.
+
+    There is no eager execution: inside of `func`, NumPy computes. It has no gradient.
+
+    Args:
+      func: Takes as many values as `inp` has tensors; returns an array, or a list of them.
+      inp: Tensors.
+      Tout: The type of the result, or a list of types. Results are converted to them.
+      name: A name for the operation.
+    """
+    types = [as_dtype(t) for t in (Tout if isinstance(Tout, list | tuple) else [Tout])]
+
+    def call(*values: Any) -> Any:
+        result = func(*(np.asarray(v).view(EagerArray) for v in values))
+        if result is None:
+            return []
+        several = isinstance(result, list | tuple) and len(types) != 1
+        results = list(result) if several else [result]
+        if any(isinstance(each, Tensor) for each in results):
+            raise TypeError(
+                "the function given to tf.py_function returned a tensor of a graph: Millrace has "
+                "no eager execution; compute with NumPy, on the values' numpy()"
+            )
+        return [
+            np.asarray(each, None if t.as_numpy_dtype is object else t.as_numpy_dtype)
+            for each, t in zip(results, types, strict=True)
+        ]
+
+    tensors = [convert_to_tensor(value) for value in inp]
+    made = EagerPyFunc(tensors, token=_register(call), Tout=types, name=name or "EagerPyFunc")
+    return made if isinstance(Tout, list | tuple) else made[0]
 
 
 def py_func(

@@ -93,3 +93,52 @@ def one_model_per_bucket(run, tf):
     fill(tf, run)
     run(losses)
     run.note([len(each) for each in outputs])
+
+
+def _cell(name, make, depth=3, **loop):
+    @scenario(name=f"cell_{name}", replay=WHY)
+    def cell(run, tf):
+        inputs = tf.stack(steps(tf, 3, depth=depth), 1)
+        outputs, state = tf.nn.dynamic_rnn(make(tf.contrib.rnn, tf), inputs, dtype=tf.float32)
+        run.value(tf.global_variables_initializer())
+        fill(tf, run)
+        run([outputs, state])
+
+    return cell
+
+
+_cell("nas", lambda r, tf: r.NASCell(4, num_proj=3, use_bias=True))
+_cell("ugrnn", lambda r, tf: r.UGRNNCell(4))
+_cell("intersection", lambda r, tf: r.IntersectionRNNCell(4, num_in_proj=4))
+_cell("gru_block", lambda r, tf: r.GRUBlockCell(4))
+_cell("gru_block_v2", lambda r, tf: r.GRUBlockCellV2(4))
+_cell("sru", lambda r, tf: r.SRUCell(4))
+_cell("attention", lambda r, tf: r.AttentionCellWrapper(tf.nn.rnn_cell.GRUCell(4), 2))
+_cell("highway", lambda r, tf: r.HighwayWrapper(tf.nn.rnn_cell.GRUCell(3)))
+_cell(
+    "highway_apart",
+    lambda r, tf: r.HighwayWrapper(tf.nn.rnn_cell.GRUCell(3), couple_carry_transform_gates=False),
+)
+
+
+@scenario(replay=WHY)
+def pictures_over_time(run, tf):
+    inputs = tf.reshape(tf.stack(steps(tf, 3, depth=18), 1), [2, 3, 3, 3, 2])
+    cell = tf.contrib.rnn.Conv2DLSTMCell(
+        input_shape=[3, 3, 2], output_channels=2, kernel_shape=[2, 2], skip_connection=False
+    )
+    outputs, state = tf.nn.dynamic_rnn(cell, inputs, dtype=tf.float32)
+    run.value(tf.global_variables_initializer())
+    fill(tf, run)
+    run([outputs, state])
+
+
+@scenario(replay=WHY)
+def events_with_times(run, tf):
+    times = tf.constant([[[1.0], [2.5], [4.0]], [[0.5], [3.0], [9.0]]])
+    inputs = (times, tf.stack(steps(tf, 3), 1))
+    cell = tf.contrib.rnn.PhasedLSTMCell(4, use_peepholes=True)
+    outputs, state = tf.nn.dynamic_rnn(cell, inputs, dtype=tf.float32)
+    run.value(tf.global_variables_initializer())
+    fill(tf, run)
+    run([outputs, state])
