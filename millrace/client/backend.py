@@ -25,8 +25,8 @@ class Backend(Protocol):
     ) -> list[Any]:
         """Runs once; the values of the fetches."""
 
-    def standing_step(self, prepared: PreparedRun) -> Any:
-        """What has a step repeated by itself (`run`, `rest`); None where that cannot be."""
+    def repeated_step(self, prepared: PreparedRun) -> Any:
+        """What has a step repeated by itself (`run`, `end`); None where that cannot be."""
 
     def partial_run_setup(
         self, fetches: Sequence[Tensor], targets: Sequence[Operation], feeds: Sequence[Tensor]

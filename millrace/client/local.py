@@ -111,7 +111,7 @@ class LocalBackend:
             self._steps.discard(step)
             raise errors.CancelledError(None, None, "Session has been closed.")
 
-    def standing_step(self, prepared: Any) -> None:
+    def repeated_step(self, prepared: Any) -> None:
         """Steps are not repeated but by whoever asks for them."""
         return None
 

@@ -150,7 +150,7 @@ class RemoteBackend:
             raise explained(response.status_code, response.status_error_message, self._graph)
         return response
 
-    def standing_step(self, prepared: Any) -> None:
+    def repeated_step(self, prepared: Any) -> None:
         """Steps are not repeated but by whoever asks for them."""
         return None
 

@@ -352,7 +352,7 @@ class BaseSession:
             self._check_usable()
             self._backend.run(prepared, [], None, None)
 
-        return call, self._backend.standing_step(prepared)
+        return call, self._backend.repeated_step(prepared)
 
 
 def _as_dict(feed_dict: Any) -> dict[Any, Any]:

@@ -20,6 +20,7 @@ import numpy as np
 from millrace.core import dtypes, errors
 from millrace.core.aligned import ALIGNMENT
 from millrace.core.dead import DEAD
+from millrace.core.value import Value
 from millrace.core.written import Written
 from millrace.platform import limits
 
@@ -48,16 +49,16 @@ def max_block_bytes() -> float:
 class Kind(enum.IntEnum):
     """What a message is for."""
 
-    RUN = 2  # run your part of this step; tensors: what is fed, and what it begins with
-    TENSORS = 3  # values for your part of this step
-    DONE = 4  # my part is over; tensors: what was fetched of it
+    RUN = 2  # run your partition of this step; tensors: what is fed, and what it begins with
+    TENSORS = 3  # values for your partition of this step
+    DONE = 4  # my partition is over; tensors: what was fetched of it
     CANCEL = 5  # the step has failed elsewhere
     PING = 6  # are you there?
     PONG = 7
-    REPEAT = 8  # run your part of this step again and again
-    REST = 9  # run the part that you repeat no more when it is over
-    READ = 10  # send me variables that your part of this step has
-    SHOWN = 11  # TENSORS that were asked for; text: where they can be read the next time
+    REPEAT = 8  # run your partition of this step again and again
+    LAST_ROUND = 9  # do not begin the partition that you repeat anew
+    READ = 10  # send me variables that your partition of this step has
+    PUBLISHED = 11  # TENSORS that were asked for; text: where they can be read the next time
 
 
 _KINDS = {int(kind): kind for kind in Kind}
@@ -86,13 +87,13 @@ class Message:
         step: int = 0,
         key: int = 0,
         text: bytes = b"",
-        tensors: list[Any] | None = None,
+        tensors: list[Value] | None = None,
     ) -> None:
         self.kind = kind
         self.step = step
         self.key = key
         self.text = text
-        self.tensors: list[Any] = tensors if tensors is not None else []
+        self.tensors: list[Value] = tensors if tensors is not None else []
 
     def __repr__(self) -> str:
         return f"<Message {self.kind.name} step={self.step} key={self.key} {len(self.tensors)}>"

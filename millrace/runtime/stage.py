@@ -7,17 +7,14 @@ kinds of stages are in `stages/`; its table says which of them some nodes become
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol
 
+from millrace.core.value import Value as Value
 from millrace.passes.node import Edge, Node
 
 if TYPE_CHECKING:
     from millrace.runtime.deferred import Deferred
     from millrace.runtime.step import Step
-
-#: What travels between stages: an array of NumPy or JAX, a TensorArray's contents, the identity of
-#: a variable (`VariableRef`), what is written when its place is known (`Written`), or DEAD.
-Value: TypeAlias = Any
 
 
 class Stage(Protocol):

@@ -16,11 +16,14 @@ from millrace.graph.graph import Graph
 from millrace.platform import logging
 from millrace.platform.file_access import FileAccess
 from millrace.protocol.leaving import LeavingTasks
+from millrace.protocol.step.events import PeerLost
 from millrace.rpc import messages
 from millrace.rpc.channel import Channel, start_thread
 from millrace.rpc.message import Message
 from millrace.rpc.service import on_abandoned
-from millrace.server.drivers.distributed_step import Gathering
+from millrace.server.drivers.pending_step import PendingStep
+from millrace.server.drivers.prepared_step import PreparedStep
+from millrace.server.drivers.wire import RunContext
 from millrace.server.master_session import MasterSession
 from millrace.server.peers import Peers
 from millrace.server.tasks import filtered_tasks
@@ -50,7 +53,8 @@ class Master:
         self.devices = devices
         self.default_config = default_config
         self._lock = threading.RLock()  # see Worker
-        self._gatherings: dict[int, Gathering] = {}
+        #: Steps of its sessions that are not over, by number.
+        self.pending: dict[int, PendingStep] = {}
         self.sessions: dict[str, MasterSession] = {}
         self._opening: set[MasterSession] = set()
         self._closed = False
@@ -150,13 +154,17 @@ class Master:
 
     # -- Answers ---------------------------------------------------------------------------
 
-    def gather(self, number: int, waiting: dict[str, str], graph: Graph) -> Gathering:
-        """Expects answers about a step."""
-        gathering = self._gatherings[number] = Gathering(number, waiting, graph, self._ask_why)
-        return gathering
+    def begin(
+        self, number: int, prepared: PreparedStep, context: RunContext, graph: Graph
+    ) -> PendingStep:
+        """Makes a step known, so that what other tasks say of it finds it."""
+        pending = self.pending[number] = PendingStep(
+            number, prepared, context, self.worker, self.peers, graph, self._ask_why
+        )
+        return pending
 
     def _ask_why(self, address: str, number: int) -> str:
-        """What the part of a step waits for at another task, in words, as far as it tells."""
+        """What the partition of a step waits for at another task, in words, as far as it tells."""
         try:
             answer = self.peers.connection(address).waits(number, _WORD_SECONDS)
             return str(json.loads(answer).get("waits", ""))
@@ -165,43 +173,32 @@ class Master:
             return ""
 
     def forget(self, number: int) -> None:
-        """Expects no more answers about a step."""
-        self._gatherings.pop(number, None)
+        """A step is over."""
+        self.pending.pop(number, None)
 
     def on_done(self, address: str, message: Message) -> None:
-        """A task says that its part of a step is over."""
-        gathering = self._gatherings.get(message.step)
-        if gathering is None:
-            return
-        error = None
-        if message.key:
-            error = gathering.explained(address, message.key, message.text)
-            if address not in gathering.waiting:
-                gathering.take_back(error)
-                return
-        last = gathering.last.get(address) if error is None else None
-        gathering.answer(address, message, error)
-        if last is not None:
-            count, key = last
-            self.worker.mailbox.deliver(message.step, key, message.tensors[count:], address)
+        """A task says that its partition of a step is over."""
+        pending = self.pending.get(message.step)
+        if pending is not None:
+            pending.on_done(address, message)
 
-    def on_shown(self, channel: Channel, message: Message) -> None:
+    def on_published(self, channel: Channel, message: Message) -> None:
         """A task says where its variables can be read from now on."""
-        gathering = self._gatherings.get(message.step)
-        if gathering is not None and gathering.late is not None:
-            gathering.late.on_shown(channel, message)
+        pending = self.pending.get(message.step)
+        if pending is not None:
+            pending.on_published(channel, message)
 
     def needed(self) -> set[str]:
         """The addresses of the tasks that steps wait for."""
         found: set[str] = set()
-        for gathering in list(self._gatherings.values()):
-            found.update(list(gathering.waiting))
+        for pending in list(self.pending.values()):
+            found.update(list(pending.step.waiting))
         return found
 
     def lost(self, address: str, error: errors.OpError) -> None:
         """A task is gone."""
-        for gathering in list(self._gatherings.values()):
-            gathering.answer(address, None, error)
+        for pending in list(self.pending.values()):
+            pending.tell(PeerLost(address, error))
 
     def close(self) -> None:
         """Closes all sessions, also those that wait for their tasks."""

@@ -19,6 +19,7 @@ from tensorboard.compat.proto import step_stats_pb2
 from millrace.core import errors
 from millrace.core.cluster_spec import ClusterSpec
 from millrace.core.device_spec import DeviceSpec, task_of
+from millrace.core.value import Value
 from millrace.graph.graph import Graph
 from millrace.graph.operation import Operation
 from millrace.graph.tensor import Tensor
@@ -30,25 +31,26 @@ from millrace.passes.program_def import to_graph_def
 from millrace.passes.prune import prune
 from millrace.platform import logging
 from millrace.platform.file_access import FileAccess
+from millrace.protocol.step.events import Cancelled, PartitionFinished, StepRequested
+from millrace.protocol.step.remote_partitions import RemotePartition
 from millrace.rpc import messages, turns
 from millrace.rpc.channel import start_thread
-from millrace.rpc.message import Kind, Message
-from millrace.rpc.service import on_abandoned, shorten
+from millrace.rpc.service import on_abandoned
 from millrace.runtime import answered_in_time, executor
 from millrace.runtime.plan import host_value
-from millrace.runtime.step import Step
+from millrace.runtime.step import SessionState, Step
 from millrace.runtime.step_stats import fill_metadata, fill_partition_graphs
 from millrace.server.drivers import current_attempt
-from millrace.server.drivers.distributed_step import (
+from millrace.server.drivers.pending_step import PendingStep, naming_task
+from millrace.server.drivers.prepared_step import (
     DistributedPartialRun,
-    Gathering,
     PreparedStep,
     check_can_be_computed,
 )
-from millrace.server.drivers.late import within
-from millrace.server.drivers.remote_part import LateParts, RemotePart, StepRun
-from millrace.server.drivers.standing_step import StandingStep, can_stand
+from millrace.server.drivers.repeated_step import RepeatedStep
 from millrace.server.drivers.step_errors import cause_of
+from millrace.server.drivers.time_limit import within
+from millrace.server.drivers.wire import RunContext
 from millrace.server.meeting import Meeting, choose_tasks
 from millrace.server.tasks import tasks_named
 from millrace.server.worker_sessions import WorkerSession
@@ -57,15 +59,13 @@ if TYPE_CHECKING:
     from millrace.server.master import Master
 
 _NO_TRACE = 0
-#: How long a failed step waits for the other tasks to say that they have stopped.
-_FAREWELL_SECONDS = 2.0
-_DEADLINE_GRACE_SECONDS = 0.5
+#: How long the end of a partial run waits for the other tasks to say that they are done.
+_PARTIAL_RUN_SECONDS = 2.0
 _STATUS_SECONDS = 5.0
-#: A task that makes ready for a session, or plans its part of a step, takes no longer.
+#: A task that makes ready for a session, or plans its partition of a step, takes no longer.
 _REGISTER_SECONDS = 120.0
 #: A session that is closed waits no longer for tasks to hear of it.
 _CLOSE_SECONDS = 1.0
-_MAX_ERROR_TEXT = 4096
 
 
 class MasterSession:
@@ -90,7 +90,7 @@ class MasterSession:
         self._client = client or master.peers.me.address
         self._lock = threading.RLock()  # see Worker
         self._steps: set[int] = set()
-        self._partial_runs: set[int] = set()
+        self._partial_runs: dict[int, DistributedPartialRun] = {}
         #: Held while the session meets tasks that had left the job.
         self._meeting_absent = threading.Lock()
         #: What earlier steps still compute here although they are over.
@@ -164,6 +164,11 @@ class MasterSession:
                 del self._absent[task]
 
     @property
+    def state(self) -> SessionState:
+        """What the session keeps on this task."""
+        return self._state.state
+
+    @property
     def is_busy(self) -> bool:
         """Whether a step of it runs; one that gets its feeds in parts counts until it ends."""
         return bool(self._steps)
@@ -201,7 +206,7 @@ class MasterSession:
     def prepare(
         self, fetches: Sequence[Tensor], targets: Sequence[Operation], feeds: Sequence[Tensor]
     ) -> PreparedStep:
-        """Prunes, places, partitions, and registers each part with its task."""
+        """Prunes, places, partitions, and registers each partition with its task."""
         return self._prepare(fetches, targets, feeds)
 
     def _prepare(
@@ -217,52 +222,64 @@ class MasterSession:
         if self._absent:
             self._meet_absent(node.device for node in program.nodes)
         setting = self._setting._replace(feeds_one_by_one=partial)
-        parts = split(pipeline.for_cluster(program.with_setting(setting)))
-        local = parts.pop(self._home)
-        remote: list[RemotePart] = []
+        partitions = split(pipeline.for_cluster(program.with_setting(setting)))
+        local = partitions.pop(self._home)
+        remote: list[RemotePartition] = []
         try:
-            for part in parts.values():
-                remote.append(self._register(part))
-            graph = self._worker.sessions.register(self._state, local.program, late=partial)
+            for each in partitions.values():
+                remote.append(self._register(each))
+            graph = self._worker.sessions.register(
+                self._state, local.program, feeds_one_by_one=partial
+            )
         except BaseException:
             self._master.later(lambda: self._deregister(None, remote))
             raise
-        prepared = PreparedStep(local, graph, remote, len(fetches))
+        prepared = PreparedStep(local, graph, list(partitions.values()), remote, len(fetches))
         prepared.what = current_attempt.names_of(fetches, targets, feeds)
-        forget = weakref.finalize(prepared, self._forget, graph.number, list(remote))
+        forget = weakref.finalize(prepared, self._forget, graph.number, remote)
         forget.atexit = False
         return prepared
 
-    def _forget(self, local: int, remote: list[RemotePart]) -> None:
+    def _forget(self, local: int, remote: list[RemotePartition]) -> None:
         """A finalizer: must not wait, nor take a lock."""
         self._master.later(lambda: self._deregister(local, remote))
 
-    def _register(self, part: Partition) -> RemotePart:
-        address = self._addresses[part.task]
+    def _register(self, partition: Partition) -> RemotePartition:
+        task = partition.task
+        address = self._addresses[task]
         request = messages.RegisterGraphRequest(
             session_handle=self.handle,
-            graph_def=to_graph_def(part.program),
+            graph_def=to_graph_def(partition.program),
             create_worker_session_called=True,
         )
         try:
             stub = self._master.peers.connection(address).worker()
-            with within(_REGISTER_SECONDS, part.task, "plan its part of a step"):
+            with within(_REGISTER_SECONDS, task, "plan its partition of a step"):
                 response = stub.register_graph(request, timeout=_REGISTER_SECONDS)
         except errors.OpError as error:
-            raise _naming(error, part.task) from None
-        return RemotePart(part, address, int(response.graph_handle))
+            raise naming_task(error, task) from None
+        return RemotePartition(
+            task,
+            address,
+            int(response.graph_handle),
+            arguments=partition.arguments,
+            results=partition.results,
+            first_key=partition.first_key,
+            read_keys=partition.read_keys,
+            last_key=partition.last_key,
+        )
 
-    def _deregister(self, local: int | None, remote: list[RemotePart]) -> None:
+    def _deregister(self, local: int | None, remote: list[RemotePartition]) -> None:
         if local is not None:
             self._worker.sessions.deregister(local)
         if self._closed:
             return  # The tasks were told to forget the whole session.
-        for part in remote:
+        for each in remote:
             request = messages.DeregisterGraphRequest(
-                session_handle=self.handle, graph_handle=str(part.graph)
+                session_handle=self.handle, graph_handle=str(each.graph)
             )
             try:
-                stub = self._master.peers.connection(part.address).worker()
+                stub = self._master.peers.connection(each.peer).worker()
                 stub.deregister_graph(request, timeout=_STATUS_SECONDS)
             except errors.OpError:
                 continue  # A task that is gone has forgotten it.
@@ -270,51 +287,56 @@ class MasterSession:
     # -- Running ---------------------------------------------------------------------------
 
     def run(
-        self, prepared: PreparedStep, values: Sequence[Any], options: Any, run_metadata: Any
-    ) -> list[Any]:
-        """Runs one step; this task's part in the calling thread."""
+        self, prepared: PreparedStep, values: Sequence[Value], options: Any, run_metadata: Any
+    ) -> list[Value]:
+        """Runs one step; this task's partition in the calling thread."""
         timeout = self._config.operation_timeout_in_ms
         trace = False
         attempt = current_attempt.take(prepared.what)
         if options is not None:
             timeout = options.timeout_in_ms or timeout
             trace = options.trace_level > _NO_TRACE and run_metadata is not None
+        feeds = prepared.take_feeds(values)
+        plan = prepared.graph.plan
         if not prepared.has_begun:
             prepared.has_begun = True
             if prepared.remote:
                 # Not when it has asked for variables: they would be old when the compiler is done.
-                prepared.graph.plan.compile_for(prepared.take_feeds(values))
-        number = self._master.new_number()
+                plan.compile_for(feeds)
         step = Step(
             self._state.state,
             executor.run_values,
             trace=trace,
             timeout=timeout / 1000 if timeout > 0 else None,
         )
-        local, plan = prepared.local, prepared.graph.plan
         if attempt is not None and prepared.graph.changes_state:
             step.record = self._worker.record.begin(attempt)
-        self._begin(prepared, number, step)
-        on_abandoned(lambda: self._cancel(number, "The client of the step is gone."))
+
+        def home() -> list[Value]:
+            try:
+                return answered_in_time.run(plan, step, feeds, self._unfinished)
+            except Exception as error:
+                cause = cause_of(error, step)
+                raise (_from_task(self._home, cause) if prepared.remote else cause) from None
+
+        pending = self.begin_step(prepared, step, RunContext(values, trace, attempt))
         try:
-            feeds = prepared.take_feeds(values)
-            if not prepared.remote:
-                try:
-                    results = answered_in_time.run(plan, step, feeds, self._unfinished)
-                except errors.CancelledError as error:
-                    raise cause_of(error, step) from None
-                answers: dict[str, Message] = {}
-            else:
-                run = StepRun(number, values, trace, attempt)
-                results, answers = self._run_everywhere(prepared, run, step, feeds)
+            number = pending.step.number
+            on_abandoned(lambda: self._cancel(number, "The client of the step is gone."))
+            if prepared.remote:
+                pending.connect()
+                if step.deadline is None:  # Else it is another thread that computes.
+                    step.listener = turns.listener(pending.channels, prepared.meets_others)
+                    pending.listener = step.listener
+            pending.run(home, step.deadline)
         finally:
-            self._end(number)
-        found: list[Any] = [None] * prepared.fetches
-        for i, value in zip(local.results, results, strict=True):
+            self.end_step(pending, step)
+        found: list[Value] = [None] * prepared.fetches
+        for i, value in zip(prepared.local.results, pending.results, strict=True):
             found[i] = value
-        for remote in prepared.remote:
-            tensors = answers[remote.address].tensors
-            for i, value in zip(remote.part.results, tensors, strict=False):
+        answers = pending.step.answers
+        for partition in prepared.partitions.all:
+            for i, value in zip(partition.results, answers[partition.peer].values, strict=False):
                 # A scalar string is bytes already when the task is in this process.
                 found[i] = value if getattr(value, "ndim", 1) else value[()]
         if run_metadata is not None:
@@ -326,110 +348,31 @@ class MasterSession:
                 self._fill_partition_graphs(run_metadata, prepared)
         return found
 
-    def _run_everywhere(
-        self,
-        prepared: PreparedStep,
-        run: StepRun,
-        step: Step,
-        feeds: Sequence[Any],
-    ) -> tuple[list[Any], dict[str, Message]]:
-        number = run.number
-        gathering = self._start_remote(prepared, run, step)
-        try:
-            results: list[Any] = []
-            try:
-                if step.deadline is None:  # Else it is another thread that computes.
-                    listener = turns.listener(gathering.channels, prepared.meets_others)
-                    step.listener = gathering.listener = listener
-                plan = prepared.graph.plan
-                results = answered_in_time.run(plan, step, feeds, self._unfinished)
-            except Exception as error:
-                gathering.fail(_from_task(self._home, cause_of(error, step)))
-            except BaseException:  # Ctrl-C: the other tasks must not go on waiting.
-                gathering.fail(errors.CancelledError(None, None, "The step was interrupted."))
-                self._abandon(prepared, number, gathering)
-                raise
-            if gathering.waiting and not gathering.wait(step.deadline, ends_with_error=True):
-                names = ", ".join(gathering.waiting.values())
-                gathering.fail(
-                    errors.DeadlineExceededError(
-                        None, None, f"Timed out waiting for notification: {names}"
-                    )
-                )
-            if gathering.error is not None:
-                self._abandon(prepared, number, gathering)
-                raise gathering.error
-        finally:
-            self._master.forget(number)
-            # Else step and gathering would hold each other.
-            step.why = str
-            step.exchange.late = gathering.late = None
-        return results, gathering.answers
+    def begin_step(self, prepared: PreparedStep, step: Step, context: RunContext) -> PendingStep:
+        """Makes a step known; `end_step` must follow.
 
-    def _start_remote(self, prepared: PreparedStep, run: StepRun, step: Step) -> Gathering:
-        """Asks the other tasks to run their parts."""
-        number = run.number
-        gathering = self._master.gather(number, prepared.tasks.copy(), self.graph)
-        gathering.last = prepared.last
-        step.why = gathering.why
-
-        def on_error(error: errors.OpError) -> None:
-            step.cancellation.cancel(error)
-            self._worker.mailbox.end(number, error)
-
-        gathering.on_error = on_error
-
-        def fail(part: RemotePart, error: errors.OpError) -> None:
-            gathering.answer(part.address, None, _naming(error, part.part.task))
-
-        if prepared.firsts:
-            step.exchange.late = gathering.late = LateParts(
-                prepared.firsts,
-                prepared.reads,
-                prepared.late.copy(),
-                run,
-                self._worker.post,
-                fail,
-            )
-        for remote in prepared.remote:
-            try:
-                channel = self._master.peers.channel(remote.address)
-                gathering.channels.append(channel)
-                if remote.part.first_key is None:
-                    channel.send(remote.run_message(run))
-            except errors.OpError as error:
-                fail(remote, error)
-        return gathering
-
-    def _abandon(self, prepared: PreparedStep, number: int, gathering: Gathering) -> None:
-        """Tells the other tasks that the step has failed, and gives them a moment to stop."""
-        error = gathering.error
-        assert error is not None
-        self._worker.cancel(number, error)
-        text = shorten(error.message, _MAX_ERROR_TEXT).encode()
-        if gathering.late is not None:
-            for address in gathering.late.unbegun:
-                gathering.answer(address, None, None)
-        for remote in prepared.remote:
-            if remote.address in gathering.waiting:
-                message = Message(Kind.CANCEL, number, error.error_code, text)
-                try:
-                    self._master.peers.post(remote.address, message)
-                except errors.OpError as failure:
-                    gathering.answer(remote.address, None, failure)
-        # At a deadline the client is to be answered now.
-        late = isinstance(error, errors.DeadlineExceededError)
-        seconds = _DEADLINE_GRACE_SECONDS if late else _FAREWELL_SECONDS
-        gathering.wait(time.monotonic() + seconds, ends_with_error=False)
-
-    def _begin(self, prepared: PreparedStep, number: int, step: Step) -> None:
+        Raises:
+          CancelledError: The session is closed.
+        """
+        number = self._master.new_number()
         with self._lock:
             if self._closed:
                 raise self._closed_error()
+            self._worker.begin(prepared.graph, number, step)
             self._steps.add(number)
-            self._worker.begin(prepared.graph, number, step, self._master.peers.me.address)
+        pending = self._master.begin(number, prepared, context, self.graph)
+        if prepared.remote:
+            step.exchange.pending = pending
+            step.why = pending.why
+        return pending
 
-    def _end(self, number: int) -> None:
+    def end_step(self, pending: PendingStep, step: Step) -> None:
+        """Forgets a step, whatever has ended it."""
+        number = pending.step.number
+        self._master.forget(number)
+        # Else step and pending step would hold each other.
+        step.why = str
+        step.exchange.pending = None
         self._steps.discard(number)
         self._worker.end(number)
 
@@ -439,14 +382,14 @@ class MasterSession:
     def _fill_partition_graphs(self, run_metadata: Any, prepared: PreparedStep) -> None:
         graph = prepared.graph
         fill_partition_graphs(run_metadata, graph.nodes, graph.arguments)
-        for remote in prepared.remote:
-            run_metadata.partition_graphs.add().CopyFrom(to_graph_def(remote.part.program))
+        for each in prepared.remote:
+            run_metadata.partition_graphs.add().CopyFrom(to_graph_def(each.program))
 
-    def standing_step(self, prepared: PreparedStep) -> StandingStep | None:
+    def repeated_step(self, prepared: PreparedStep) -> RepeatedStep | None:
         """What has another task repeat a step by itself; None where that cannot be."""
-        if self._config.operation_timeout_in_ms > 0 or not can_stand(prepared):
+        if self._config.operation_timeout_in_ms > 0 or not prepared.can_repeat:
             return None
-        return StandingStep(self, prepared)
+        return RepeatedStep(self, prepared)
 
     # -- Partial runs ----------------------------------------------------------------------
 
@@ -455,15 +398,14 @@ class MasterSession:
     ) -> Any:
         """Starts a step whose feeds arrive in parts, here; other tasks get theirs from here."""
         prepared = self._prepare(fetches, targets, feeds, partial=True)
-        number = self._master.new_number()
         step = Step(self._state.state, executor.run_values)
-        self._begin(prepared, number, step)
-        self._partial_runs.add(number)
-        gathering = self._start_remote(prepared, StepRun(number, [], trace=False), step)
+        pending = self.begin_step(prepared, step, RunContext(()))
         execution = executor.Execution(prepared.graph.plan, step)
-        return DistributedPartialRun(
-            prepared, number, gathering, execution, (feeds, fetches, targets)
-        )
+        run = DistributedPartialRun(prepared, pending, execution, (feeds, fetches, targets))
+        self._partial_runs[pending.step.number] = run
+        pending.connect()
+        pending.tell(StepRequested())
+        return run
 
     def partial_run(
         self,
@@ -475,36 +417,36 @@ class MasterSession:
         """Gives more feeds and waits for some of the fetches."""
         run.check_feeds(values)
         check_can_be_computed(fetches, targets, {*run.feeds} - {*values}, run.all_feeds)
-        execution = run.execution
+        execution, number = run.execution, run.pending.step.number
         run.provide(values)
         stages = run.stages(fetches, targets)
         answered = threading.Event()
 
         def abandon() -> None:
             if not answered.is_set():  # else the client may come back for more
-                self._cancel(run.number, "The client of the step is gone.")
+                self._cancel(number, "The client of the step is gone.")
 
         on_abandoned(abandon)
         try:
             execution.wait(stages)
         except Exception as error:
-            run.gathering.fail(cause_of(error, execution.step))
-            self._abandon(run.prepared, run.number, run.gathering)
+            failure = cause_of(error, execution.step)
+            run.pending.tell(PartitionFinished(number, error=failure))
+            run.pending.wait(None)
             self._finish_partial(run)
-            assert run.gathering.error is not None
-            raise run.gathering.error from None
+            raise run.pending.step.error or failure from None
         finally:
             answered.set()
         results = run.results(fetches)
         if execution.finished:
-            run.gathering.wait(time.monotonic() + _FAREWELL_SECONDS, ends_with_error=False)
+            run.pending.tell(PartitionFinished(number))
+            run.pending.linger(_PARTIAL_RUN_SECONDS)
             self._finish_partial(run)
         return [host_value(value) for value in results]
 
     def _finish_partial(self, run: DistributedPartialRun) -> None:
-        self._partial_runs.discard(run.number)
-        self._master.forget(run.number)
-        self._end(run.number)
+        self._partial_runs.pop(run.pending.step.number, None)
+        self.end_step(run.pending, run.execution.step)
 
     # -- The rest --------------------------------------------------------------------------
 
@@ -531,9 +473,9 @@ class MasterSession:
         self.give_up()
         for number in numbers:
             self._cancel(number, "Session has been closed.")
-            if number in self._partial_runs:  # It has no thread that would do it.
-                self._master.forget(number)
-                self._worker.end(number)
+            partial_run = self._partial_runs.get(number)
+            if partial_run is not None:  # It has no thread that would do it.
+                self._finish_partial(partial_run)
         self._worker.sessions.delete_session(self.handle)
         self._master.sessions.pop(self.handle, None)
         others = [
@@ -567,13 +509,9 @@ class MasterSession:
 
     def _cancel(self, number: int, reason: str) -> None:
         """Ends a step, if it still runs."""
-        error = errors.CancelledError(None, None, reason)
-        gathering = self._master._gatherings.get(number)
-        if gathering is not None and gathering.fail(error):
-            with gathering.condition:
-                gathering.condition.notify_all()
-        if self._worker.is_running(number):
-            self._worker.cancel(number, error)
+        pending = self._master.pending.get(number)
+        if pending is not None:
+            pending.tell(Cancelled(number, errors.CancelledError(None, None, reason)))
 
 
 def _from_task(task: str, error: errors.OpError) -> errors.OpError:
@@ -585,15 +523,8 @@ def _from_task(task: str, error: errors.OpError) -> errors.OpError:
     return named
 
 
-def _naming(error: errors.OpError, task: str) -> errors.OpError:
-    """The error, with the task that it is about."""
-    if task in error.message:
-        return error
-    return errors.error_from_code(error.error_code, f"{task}: {error.message}")
-
-
-def _add_remote_stats(run_metadata: Any, answers: Any) -> None:
-    for message in answers:
+def _add_remote_stats(run_metadata: Any, answers: Iterable[PartitionFinished]) -> None:
+    for answer in answers:
         stats = step_stats_pb2.StepStats()
-        stats.ParseFromString(message.text)
+        stats.ParseFromString(answer.trace)
         run_metadata.step_stats.dev_stats.extend(stats.dev_stats)

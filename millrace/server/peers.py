@@ -28,7 +28,7 @@ from millrace.rpc.message import Kind, Message
 from millrace.rpc.security import Security
 from millrace.rpc.service import Connection
 from millrace.rpc.socket_channel import SocketChannel
-from millrace.server.drivers.late import within
+from millrace.server.drivers.time_limit import within
 
 PLAIN = "grpc"
 FAST = "grpc+fast"

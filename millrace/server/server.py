@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from millrace.core import errors
 from millrace.core.cluster_spec import ClusterDef, ClusterSpec
-from millrace.core.config import ConfigProto, RunMetadata
+from millrace.core.config import ConfigProto
 from millrace.graph.graph import Graph
 from millrace.observe import last_status, machine
 from millrace.observe.observation import METRICS_PORT
@@ -26,19 +26,13 @@ from millrace.platform.file_access import FileAccess
 from millrace.platform.version import MILLRACE
 from millrace.protocol.leaving import LeavingTasks
 from millrace.rpc import messages
-from millrace.rpc.channel import Channel, start_thread
-from millrace.rpc.message import Kind, Message
+from millrace.rpc.channel import start_thread
 from millrace.rpc.security import Security, check_authentication, is_loopback
-from millrace.rpc.service import CachedThreads, RpcServer, shorten
+from millrace.rpc.service import CachedThreads, RpcServer
 from millrace.rpc.spin import lookout
-from millrace.runtime.plan import host_value
-from millrace.runtime.step import Step
-from millrace.runtime.step_stats import fill_metadata
 from millrace.server import threads
-from millrace.server.drivers.remote_part import key_to_read, run_request
+from millrace.server.drivers.inbound import Inbound
 from millrace.server.drivers.remote_tensors import RemoteTensors
-from millrace.server.drivers.standing_step import StandingSteps
-from millrace.server.drivers.step_errors import as_op_error
 from millrace.server.drivers.watch import Watch, settings_from
 from millrace.server.master import Master
 from millrace.server.master_session import MasterSession
@@ -58,8 +52,6 @@ _MEMORY_LIMIT = 256 << 20
 BIND = "MILLRACE_BIND"
 #: A process that leaves the job waits no longer for others to hear of it.
 _LEAVE_SECONDS = 2.0
-#: What is longer of an error's text is cut in the middle.
-_MAX_ERROR_TEXT = 64 << 10
 #: Running servers of this process by target: a session to one of them makes no call.
 _running: weakref.WeakValueDictionary[str, Server] = weakref.WeakValueDictionary()
 
@@ -134,14 +126,13 @@ class Server:
         self._peers = Peers(
             Identity(self._task, self._address, self._incarnation),
             definition.protocol,
-            self._on_message,
+            lambda channel, message: self._inbound.on_message(channel, message),
             self._on_lost,
             self._security,
             listens_at=bind_host,
         )
         self._worker = Worker(self._task, self._peers.post, self._threads)
         self._worker.sessions.before_first_graph = self._settle_threads
-        self._standing = StandingSteps(self._worker, _answer_end)
         self._worker.fetch_tensor = RemoteTensors(self._peers.connection).fetch
         self._master = Master(
             self._worker,
@@ -150,6 +141,7 @@ class Server:
             self._devices,
             definition.default_session_config,
         )
+        self._inbound = Inbound(self._worker, self._master)
         self._leaving = LeavingTasks(self._other_jobs(), self._other_tasks())
         self._worker.sessions.on_session = self._leaving.came
         self._master.leaving = self._leaving
@@ -401,64 +393,6 @@ class Server:
         """Drops containers on all tasks."""
         self._master.reset(containers or [], list(config.device_filters))
 
-    def _on_message(self, channel: Channel, message: Message) -> None:
-        if message.kind is Kind.TENSORS:
-            self._worker.deliver(message, channel.address)
-        elif message.kind is Kind.RUN:
-            self._run(channel, message)
-        elif message.kind is Kind.READ:
-            self._read(channel, message)
-        elif message.kind is Kind.SHOWN:
-            self._master.on_shown(channel, message)
-            message.text = b""
-            self._worker.deliver(message, channel.address)
-        elif message.kind is Kind.DONE:
-            self._master.on_done(channel.address, message)
-        elif message.kind is Kind.CANCEL:
-            text = message.text.decode(errors="replace")
-            self._worker.cancel(message.step, errors.error_from_code(message.key, text))
-        elif message.kind is Kind.REPEAT:
-            self._standing.repeat(channel, message)
-        elif message.kind is Kind.REST:
-            self._standing.rest(message)
-
-    def _run(self, channel: Channel, message: Message) -> None:
-        try:
-            request = run_request(message)
-        except errors.OpError as error:
-            _answer_end(channel, message.step, error)
-            return
-
-        def on_done(step: Step | None, results: list[Any], error: errors.OpError | None) -> None:
-            if error is not None:
-                _answer_end(channel, message.step, error)
-                return
-            try:
-                last = [] if step is None else step.exchange.last
-                fetched = map(host_value, results)
-                answer = Message(Kind.DONE, message.step, tensors=[*fetched, *last])
-                if request.trace and step is not None:
-                    metadata = RunMetadata()
-                    fill_metadata(metadata, step)
-                    answer.text = metadata.step_stats.SerializeToString()
-            except errors.OpError as failure:
-                _answer_end(channel, message.step, failure)
-                return
-            _answer(channel, answer)
-
-        self._worker.run(message.key, message.step, channel.address, request, on_done)
-
-    def _read(self, channel: Channel, message: Message) -> None:
-        """Sends the variables that a message asks for."""
-        try:
-            key = key_to_read(message)
-            tensors, place = self._worker.read(message.key, key, channel)
-        except errors.OpError as error:
-            _answer_end(channel, message.step, error)
-            return
-        kind = Kind.TENSORS if place is None else Kind.SHOWN
-        _answer(channel, Message(kind, message.step, key, place or b"", tensors))
-
     def _lose(self, address: str, reason: str) -> None:
         """Gives a task up: when it returns, its sessions are not known here any more."""
         self._peers.lose(address, reason)
@@ -467,7 +401,7 @@ class Server:
     def _on_lost(self, address: str, error: errors.OpError) -> None:
         self._master.lost(address, error)
         self._worker.lost(address, error)
-        self._worker.boards.forget_lost()
+        self._worker.snapshots.forget_lost()
         if not self._peers.has_channel(address):
             self._worker.lost_master(address)
 
@@ -479,28 +413,6 @@ def _say_left(server: weakref.ref[Server]) -> None:
         # Newer Pythons start no thread so late; then the launcher or a person ends the servers.
         with contextlib.suppress(RuntimeError):
             found._tell_left()
-
-
-def _end_of(step: int, error: errors.OpError | None) -> Message:
-    if error is None:
-        return Message(Kind.DONE, step)
-    text = shorten(error.message, _MAX_ERROR_TEXT).encode()
-    return Message(Kind.DONE, step, error.error_code, text)
-
-
-def _answer_end(channel: Channel, step: int, error: errors.OpError | None) -> None:
-    _answer(channel, _end_of(step, error))
-
-
-def _answer(channel: Channel, answer: Message) -> None:
-    try:
-        channel.send(answer)
-    except errors.UnavailableError:
-        return  # The master is gone; nobody wants to know.
-    except Exception as error:  # The results cannot be sent; the master must not wait for them.
-        failure = as_op_error(error)
-        with contextlib.suppress(errors.UnavailableError):
-            channel.send(_end_of(answer.step, failure))
 
 
 def find_running(target: str) -> Server | None:

@@ -1,189 +1,180 @@
-"""The worker of a task: runs its parts of steps.
+"""The worker of a task: performs what the rules say about partitions of steps on it.
 
-A part is registered once (`worker_sessions.py`) and run many times. A part that another task's
-master asked for holds no thread while it waits: what it waits for goes on with it on arrival. A
-step that runs here ends exactly once, whoever ends it: its results, its failure, a lost task, its
-session's or the server's end.
+A partition is registered once (`worker_sessions.py`) and run many times. What happens to its steps
+goes into one state machine (`protocol.step.worker`), under one lock; what comes out is performed
+here, without it: runs begin and end, waits end, messages leave.
 
 It knows no transport and no service: it posts messages and is told what arrived.
 """
 
 from __future__ import annotations
 
-import functools
+import contextlib
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from millrace.core import errors
+from millrace.core.value import Value
 from millrace.observe import holdings
 from millrace.platform import limits
+from millrace.protocol.step import events, instructions
+from millrace.protocol.step.worker import TaskSteps
 from millrace.rpc.channel import Channel
 from millrace.rpc.message import Message
+from millrace.rpc.service import CachedThreads
 from millrace.runtime import executor
 from millrace.runtime.allotments import Allotments
 from millrace.runtime.cancellation import CLOSED_WHILE_RUNNING, Cancellation
 from millrace.runtime.deferred import Deferred
 from millrace.runtime.kernel_call import StoredState, op_error
-from millrace.runtime.mailbox import Mailbox
 from millrace.runtime.resources import ResourceStore, VariableSlot
 from millrace.runtime.step import Step
-from millrace.server.drivers.boards import Boards
+from millrace.server.drivers import wire
 from millrace.server.drivers.effects import TaskRecord
-from millrace.server.drivers.exchange import Exchange
+from millrace.server.drivers.partition_run import OnDone, PartitionRun, RepeatedRun
 from millrace.server.drivers.relay import Relay
-from millrace.server.drivers.remote_part import Post, RunRequest
-from millrace.server.drivers.sent_steps import SentSteps
-from millrace.server.drivers.step_errors import cause_of
+from millrace.server.drivers.snapshots import Snapshots
+from millrace.server.drivers.wire import RunRequest
 from millrace.server.transfer_log import TransferLog
 from millrace.server.worker_sessions import RegisteredGraph, WorkerSession, WorkerSessions
 
 #: A master that has begun no step here for so many seconds is not watched any more.
 _WATCHED_SECONDS = 60.0
-#: Steps of TensorFlow's masters whose values are kept after this task's part is over.
-_MAX_KEPT_STEPS = 1024
-#: What ops say of queues and variables that went away with their session.
-_OF_WHAT_IS_GONE = (
-    errors.NotFoundError,
-    errors.OutOfRangeError,
-    errors.FailedPreconditionError,
-)
-#: What a part takes of CPU time that is mostly Python, which one thread at a time runs anyway.
-_SHORT_SECONDS = 0.001
-#: Is told the step, its results (where they are), or the error.
-OnDone = Callable[[Step | None, list[Any], errors.OpError | None], None]
 #: Fetches what another task has for a step: address, step, key, what ends the wait.
 Fetch = Callable[[str, int, str, Cancellation], Deferred]
-
-
-class RunningPart:
-    """A part of a step that is known here.
-
-    Attributes:
-      waits_for: Says what it waits for, if it was asked for by another task.
-    """
-
-    __slots__ = ("graph", "master", "step", "waits_for")
-
-    def __init__(self, graph: RegisteredGraph, step: Step, master: str) -> None:
-        self.graph = graph
-        self.step = step
-        self.master = master
-        self.waits_for: Callable[[], str] = str
+#: Sends a message to the task at an address.
+Post = Callable[[str, Message], None]
 
 
 class Worker:
-    """Runs the parts of steps that fall to this task.
+    """Runs the partitions of steps that fall to this task.
 
     Attributes:
       task: The task's name.
+      post: Sends a message to the task at an address.
       resources: What sessions share.
       sessions: The sessions of masters, and their graphs.
-      sent: For which steps other tasks were sent something.
+      partitions: The state machine of all steps that are known here.
     """
 
-    def __init__(self, task: str, post: Post, threads: Any) -> None:
+    def __init__(self, task: str, post: Post, threads: CachedThreads) -> None:
         self.task = task
         self.post = post
         self.resources = ResourceStore()
-        self.mailbox = Mailbox()
         #: What arrived in the last steps, when somebody has asked for a log.
         self.transfers = TransferLog()
         self._threads = threads
         #: What tasks on this machine may read of the variables here.
-        self.boards = Boards()
+        self.snapshots = Snapshots()
         # A session may be collected as garbage, and be closed then, while its thread is in here.
         self._lock = threading.RLock()
-        self._running: dict[int, RunningPart] = {}
+        self.partitions = TaskSteps(task)
+        self._runs: dict[int, PartitionRun] = {}
+        #: What the partitions wait for, by step and key.
+        self._waits: dict[tuple[int, events.Key], Deferred] = {}
         #: When each other task's master has last begun or ended something here: what it does
         #: between reading variables and sending gradients is a step, of which nothing runs here.
         self._heard_of: dict[str, float] = {}
-        self._relay = Relay(self.resume_elsewhere)
-        #: Held while a short part runs: threads that fight for the interpreter in
-        #: the middle of such parts take twice as long as one after the other.
-        self._turn = threading.Lock()
-        #: How many steps and parts of steps of each client compute here at a time.
+        self.relay = Relay(self.resume_elsewhere)
+        #: Held while a short partition runs: threads that fight for the interpreter in
+        #: the middle of such partitions take twice as long as one after the other.
+        self.turn = threading.Lock()
+        #: How many steps and partitions of each client compute here at a time.
         self.allotments = Allotments(limits.COMPUTING_STEPS_PER_CLIENT.value, self.resume_elsewhere)
         self.sessions = WorkerSessions(
-            task, self.resources, self._lock, self.allotments, self._relay, self._cancel_steps_of
+            task, self.resources, self._lock, self.allotments, self.relay, self._cancel_steps_of
         )
         #: What numbered steps have changed here: one that is repeated changes it once.
         self.record = TaskRecord(task)
         self.sessions.watch_effects = self.record.watch
-        self.sent = SentSteps(task, post)
         #: Set by the server.
         self.fetch_tensor: Fetch
-        self._kept: OrderedDict[int, None] = OrderedDict()
         #: Steps that were run, and XLA programs that they called.
         self.steps = 0
         self.xla_calls = 0
 
-    def begin(self, graph: RegisteredGraph, number: int, step: Step, master: str) -> RunningPart:
-        """Makes a step known, so that values find it and cancellation ends it.
+    # -- Events in, instructions out -------------------------------------------------------
+
+    def decide(self, event: events.TaskEvent) -> list[instructions.Instruction]:
+        """Something has happened: what the rules say is to be done."""
+        with self._lock:
+            return self.partitions.on(event)
+
+    def perform(self, instruction: instructions.Instruction) -> None:
+        """Does what the rules say."""
+        _PERFORM[type(instruction)](self, instruction)
+
+    def tell(self, event: events.TaskEvent) -> None:
+        """Something has happened: does what the rules say."""
+        with self._lock:
+            found = self.partitions.on(event)
+        for instruction in found:
+            _PERFORM[type(instruction)](self, instruction)
+
+    def take(self, number: int, key: events.Key, waits_for: str) -> list[Value] | Deferred:
+        """The values of a step under a key, or what will have them.
 
         Raises:
-          OpError: The step has failed elsewhere already.
+          OpError: The step is over.
         """
-        step.exchange = Exchange(self, graph, number, step.cancellation)
-        running = RunningPart(graph, step, master)
         with self._lock:
-            if self.sessions.stopped:
-                raise self.sessions.stopped_error()
-            self._running[number] = running
-        # Whoever cancelled it before it could be found has told the mailbox.
-        ended = self.mailbox.error_of(number)
-        if ended is not None:
-            self._running.pop(number, None)
-            raise ended
-        # When one op of the part fails, nobody sends what the others wait for.
-        step.cancellation.register(lambda: self.mailbox.end(number, step.cancellation.error))
-        return running
+            found = self.partitions.on(events.ValuesWanted(number, key))
+            if not found:
+                deferred = self._waits[number, key] = Deferred(waits_for)
+                return deferred
+        (told,) = found
+        if isinstance(told, instructions.EndWait):
+            raise told.error
+        assert isinstance(told, instructions.Deliver)
+        values: list[Value] = told.values  # type: ignore[assignment]
+        return values
 
-    def waits(self, number: int) -> str:
-        """What the part of a step waits for here, in words; empty if there is none."""
-        running = self._running.get(number)
-        return "" if running is None else running.waits_for()
+    def _execute(self, instruction: instructions.Execute) -> None:
+        self._runs[instruction.step].execute(instruction.at_once)
 
-    def is_running(self, number: int) -> bool:
-        """Whether a part of a step runs here."""
-        return number in self._running
+    def _deliver(self, instruction: instructions.Deliver) -> None:
+        step, key, values = instruction
+        self._waits.pop((step, key)).set_result(values)
 
-    def cancel_if_running(self, number: int) -> None:
-        """Ends a step that nobody waits for any more."""
-        if self.is_running(number):
-            self.cancel(number, errors.CancelledError(None, None, "The caller is gone."))
+    def _end_wait(self, instruction: instructions.EndWait) -> None:
+        step, key, error = instruction
+        self._waits.pop((step, key)).set_error(error)
 
-    def end(self, number: int, error: errors.OpError | None = None) -> None:
-        """Forgets a step."""
-        self.boards.refresh()
-        with self._lock:
-            running = self._running.pop(number, None)
-            if running is not None:
-                self.steps += 1
-                self.xla_calls += running.step.xla_calls
-            if running is not None and running.graph.has_rendezvous and error is None:
-                # Others may still ask for its values, until the master says that it is over.
-                self._kept[number] = None
-                ended = []
-                while len(self._kept) > _MAX_KEPT_STEPS:
-                    ended.append(self._kept.popitem(last=False)[0])
-            else:
-                ended = [number]
-        for each in ended:
-            self.mailbox.end(each, error)
-        if running is not None:
-            running.step.cancellation.forget()
+    def _cancel(self, instruction: instructions.Cancel) -> None:
+        run = self._runs.get(instruction.step)
+        if run is not None:
+            run.step.cancellation.cancel(instruction.error)
 
-    def cancel(self, number: int, error: errors.OpError) -> None:
-        """Ends every wait of a step, also of one that is not known yet."""
-        with self._lock:
-            self._kept.pop(number, None)
-        self.mailbox.end(number, error)
-        running = self._running.get(number)
-        if running is not None:
-            running.step.cancellation.cancel(error)
+    def _publish(self, instruction: instructions.Publish) -> None:
+        self.snapshots.refresh()
+
+    def _send_values(self, instruction: instructions.SendValues) -> None:
+        self.post(instruction.to, wire.values(instruction))
+
+    def _send_lost(self, instruction: instructions.SendLost) -> None:
+        def send() -> None:
+            with contextlib.suppress(errors.OpError):
+                self.post(instruction.to, wire.end(instruction.step, instruction.error))
+
+        self.resume_elsewhere(send)  # It may have to dial.
+
+    def _reply(self, instruction: instructions.Reply) -> None:
+        step = self._forget(instruction.step)
+        self._runs.pop(instruction.step).on_done(step, list(instruction.values), None)
+
+    def _fail(self, instruction: instructions.Fail) -> None:
+        step = self._forget(instruction.step)
+        self._runs.pop(instruction.step).on_done(step, [], instruction.error)
+
+    def _forget(self, number: int) -> Step:
+        step = self._runs[number].step
+        self.count(step)
+        step.cancellation.forget()
+        return step
+
+    # -- Partitions ------------------------------------------------------------------------
 
     def run(
         self,
@@ -193,16 +184,16 @@ class Worker:
         request: RunRequest,
         on_done: OnDone,
     ) -> None:
-        """Runs a part for the master of another task; returns at once or when it has to wait.
+        """Runs a partition for another task's master; returns at once or when it has to wait.
 
         Args:
-          graph_number: Which part.
+          graph_number: Which partition.
           number: The step.
           master: The address of the master's task.
           request: What it is run with.
           on_done: Is told the end.
         """
-        feeds = request.feeds
+        feeds, first = request.feeds, request.first
         try:
             graph = self.sessions.graph(graph_number)
             if len(feeds) != len(graph.plan.argument_slots):
@@ -211,116 +202,93 @@ class Worker:
                     None,
                     f"{len(graph.plan.argument_slots)} values expected, got {len(feeds)}",
                 )
-            runs_at_once = graph.session.runs_at_once and master != ""
-            quick = runs_at_once and graph.has_run and graph.plan.is_quick
             step = Step(graph.session.state, executor.run_values, trace=request.trace)
             if request.attempt is not None and graph.changes_state:
                 step.record = self.record.begin(request.attempt)
-            first = request.first
-            if first is not None:
-                self._heard_of[master] = time.monotonic()
-            if quick and first is not None and graph.only_receives == first[0]:
-                self._relay.deliver(
-                    lambda: self._run_at_once(graph, number, step, request, on_done)
-                )
-                return
-            running = self.begin(graph, number, step, master)
-            step.exchange.given = first
         except errors.OpError as error:
-            self.mailbox.end(number, error)  # Nobody takes what other tasks send for it.
-            on_done(None, [], error)
+            self._begin(events.RunRefused(number, error), None, on_done)
             return
-        execution = executor.Execution(graph.plan, step)
-        for i, value in enumerate(feeds):
-            execution.provide(i, value)
+        if first is not None:
+            self._heard_of[master] = time.monotonic()
+        run = PartitionRun(self, graph, number, step, request, on_done)
+        quick = run.is_quick and master != ""
+        event = events.RunRequested(number, master, graph.facts, first, quick)
+        self._begin(event, run, on_done)
 
-        def finished(error: BaseException | None) -> None:
-            results: list[Any] = []
-            if error is None:
-                graph.has_run = True
-                try:
-                    results = list(graph.plan.take_results(execution.values))
-                    step.wait_until_done()
-                except Exception as failure:
-                    error = failure
-            found = None if error is None else cause_of(error, step)
-            on_done(step, results, self.end_part(number, found))
-
-        if quick:
-            running.waits_for = execution.waits_for
-            self._relay.deliver(lambda: execution.drive(graph.session.resume, finished))
-            return
-
-        def start() -> None:
-            if step.cancellation.error is not None:  # just before its turn came
-                finished(step.cancellation.error)
-                return
-            running.waits_for = execution.waits_for
-            execution.drive(graph.session.elsewhere, finished)
-
-        running.waits_for = functools.partial(_turn_of, graph.session.client)
-        client = graph.session.client
-        if not self.allotments.run(client, start):
-            return
-
-        def give_up() -> None:
-            if self.allotments.forget(client, start):
-                self.resume_elsewhere(lambda: finished(step.cancellation.error))
-
-        if step.cancellation.register(give_up) is None:
-            give_up()  # It was cancelled before.
-
-    def _run_at_once(
-        self,
-        graph: RegisteredGraph,
-        number: int,
-        step: Step,
-        request: RunRequest,
-        on_done: OnDone,
-    ) -> None:
-        """Runs a part that has all it needs: it need not be found by what it would wait for."""
-        turn = self._turn if graph.is_short else None
-        if turn is not None:
-            turn.acquire()
+    def repeat(self, graph_number: int, number: int, master: str, on_done: OnDone) -> None:
+        """Runs a partition again and again, until it fails, is cancelled or told to stop."""
         try:
-            start = time.thread_time()
-            results, error = self._run_now(graph, number, step, request)
-            self.boards.refresh()
-            self.count(step)
-            on_done(step, results, error)
-            graph.is_short = time.thread_time() - start < _SHORT_SECONDS
-        finally:
-            if turn is not None:
-                turn.release()
+            graph = self.sessions.graph(graph_number)
+            if graph.plan.argument_slots or graph.peers:
+                raise errors.InvalidArgumentError(
+                    None,
+                    None,
+                    "Only a partition that is fed nothing and exchanges nothing can be repeated.",
+                )
+        except errors.OpError as error:
+            self._begin(events.RunRefused(number, error), None, on_done)
+            return
+        step = Step(graph.session.state, executor.run_values)
+        run = RepeatedRun(self, graph, number, step, on_done)
+        self._begin(events.RepetitionRequested(number, master, graph.facts), run, on_done)
 
-    def _run_now(
-        self,
-        graph: RegisteredGraph,
-        number: int,
-        step: Step,
-        request: RunRequest,
-    ) -> tuple[list[Any], errors.OpError | None]:
-        """A part's results, and its error."""
-        exchange = step.exchange = Exchange(self, graph, number, step.cancellation)
-        exchange.given = request.first
-        results: list[Any] = []
-        error: errors.OpError | None = None
-        try:
-            if self.sessions.stopped:
-                raise self.sessions.stopped_error()
-            results = executor.run_values(graph.plan, step, request.feeds)
-            step.wait_until_done()
-        except Exception as failure:
-            error = cause_of(failure, step)
-        if self.sessions.stopped:
-            error = self.sessions.stopped_error()
-        return results, error
+    def _begin(self, event: events.TaskEvent, run: PartitionRun | None, on_done: OnDone) -> None:
+        with self._lock:
+            found = self.partitions.on(event)
+            last = found[-1]
+            if run is not None and isinstance(last, instructions.Execute):
+                self._runs[run.number] = run
+        for instruction in found:
+            if isinstance(instruction, instructions.Refuse):
+                on_done(None, [], instruction.error)
+            else:
+                self.perform(instruction)
 
-    def read(self, graph_number: int, key: int, channel: Channel) -> tuple[list[Any], bytes | None]:
-        """Variables that another task's part of a step asks for, as they are now.
+    def begin(self, graph: RegisteredGraph, number: int, step: Step) -> None:
+        """Makes known that this task's own master runs its partition of a step.
+
+        Raises:
+          OpError: The step has failed already.
+        """
+        run = PartitionRun(self, graph, number, step)
+        with self._lock:
+            for refused in self.partitions.on(events.PartitionBegun(number, graph.facts)):
+                assert isinstance(refused, instructions.Refuse)
+                raise refused.error
+            self._runs[number] = run
+        run.end_waits_when_cancelled()
+
+    def end(self, number: int) -> None:
+        """Forgets a step that this task's own master has run."""
+        self.tell(events.StepEnded(number))
+        run = self._runs.get(number)
+        if run is not None:
+            self._forget(number)
+            self._runs.pop(number, None)
+
+    def cancel(self, number: int, error: errors.OpError) -> None:
+        """Ends every wait of a step, also of one that is not known yet."""
+        self.tell(events.Cancelled(number, error))
+
+    def waits(self, number: int) -> str:
+        """What the partition of a step waits for here, in words; empty if there is none."""
+        run = self._runs.get(number)
+        return "" if run is None else run.waits_for()
+
+    def is_running(self, number: int) -> bool:
+        """Whether a partition of a step runs here."""
+        return self.partitions.is_running(number)
+
+    def cancel_if_running(self, number: int) -> None:
+        """Ends a step that nobody waits for any more."""
+        if self.is_running(number):
+            self.cancel(number, errors.CancelledError(None, None, "The caller is gone."))
+
+    def read(self, graph_number: int, key: int, channel: Channel) -> tuple[list[Value], bytes]:
+        """Variables that another task's partition of a step asks for, as they are now.
 
         Returns:
-          Their values, and what tells that task where they are shown, if they are.
+          Their values, and what tells that task where it can read them; empty if nowhere.
 
         Raises:
           AbortedError: This task does not know the graph.
@@ -335,38 +303,19 @@ class Worker:
             )
         try:
             resources = graph.session.state.resources
-            return stage.values(resources), self.boards.offer(channel, stage, resources)
+            return stage.values(resources), self.snapshots.offer(channel, stage, resources) or b""
         except Exception as error:
             raise op_error(stage.node, error) from None
 
-    def end_part(self, number: int, error: errors.OpError | None) -> errors.OpError | None:
-        """Forgets a step that another task's master asked for; the error to tell it."""
-        if self.sessions.stopped:
-            # Its variables went away under it: what it says of them, or failed of, is not so.
-            error = self.sessions.stopped_error()
-        elif isinstance(error, _OF_WHAT_IS_GONE):
-            running = self._running.get(number)
-            if running is not None and running.graph.session.is_closed:
-                error = running.step.cancellation.error or error  # Its queues did the same.
-        self.end(number, error)
-        return error
-
-    def after_run(self, graph: RegisteredGraph) -> executor.Resume:
-        """How a part goes on that has run before."""
-        graph.has_run = True
-        session = graph.session
-        at_once = session.runs_at_once and graph.plan.is_quick
-        return session.resume if at_once else session.elsewhere
-
     def count(self, step: Step) -> None:
-        """Counts a step that goes on to be repeated."""
+        """Counts a step, or a round of one that is repeated."""
         with self._lock:
             self.steps += 1
             self.xla_calls += step.xla_calls
             step.xla_calls = 0
 
     def resume_elsewhere(self, go_on: Callable[[], None]) -> None:
-        """Goes on with a part in another thread."""
+        """Goes on with a partition in another thread."""
         try:
             self._threads.submit(go_on)
         except RuntimeError:
@@ -375,36 +324,21 @@ class Worker:
     def deliver(self, message: Message, source: str) -> None:
         """Takes values that another task sent; called in a transport's thread."""
         key = (message.key, message.text) if message.text else message.key
-        self._relay.deliver(
-            lambda: self.mailbox.deliver(message.step, key, message.tensors, source)
-        )
+        arrived = events.ValuesArrived(message.step, key, message.tensors, source)
+        self.relay.deliver(lambda: self.tell(arrived))
+
+    # -- Other tasks, sessions and the end -------------------------------------------------
 
     def needed(self) -> set[str]:
-        """The addresses of the tasks that running parts wait for, and of masters at work."""
+        """The addresses of the tasks that running partitions wait for, and of masters at work."""
         earliest = time.monotonic() - _WATCHED_SECONDS
         with self._lock:
-            running = list(self._running.values())
             self._heard_of = {m: at for m, at in self._heard_of.items() if at > earliest}
-            found = {each.master for each in running} | {*self._heard_of}
-        for graph in {each.graph for each in running}:
-            found |= graph.peers
-        return found
+            return self.partitions.needed() | {*self._heard_of}
 
     def lost(self, address: str, error: errors.OpError) -> None:
         """The task at an address is gone: fails the steps that need it."""
-        with self._lock:
-            numbers = [
-                number
-                for number, running in self._running.items()
-                if running.master == address or address in running.graph.peers
-            ]
-            known = set(self._running)
-        for number in numbers:
-            self.cancel(number, error)
-        self.mailbox.forget_source(address, known)
-        in_vain = self.sent.take_ended(address, known)
-        if in_vain:
-            self.resume_elsewhere(lambda: self.sent.tell_in_vain(in_vain, address, error))
+        self.tell(events.PeerLost(address, error))
 
     def lost_master(self, address: str) -> None:
         """The task at an address is gone for good: forgets the sessions of its master."""
@@ -438,35 +372,36 @@ class Worker:
         with self._lock:
             return {
                 "steps": self.steps,
-                "running_steps": len(self._running),
+                "running_steps": len(self.partitions.running),
                 "xla_calls": self.xla_calls,
                 "graphs": len(self.sessions.graphs),
                 "variables": variables,
                 "global_step": None if global_step is None else int(global_step),
-                "published": len(self.boards),
+                "published": len(self.snapshots),
                 **holdings.of(self.resources),
             }
 
     def close(self) -> None:
         """Cancels everything and drops all state."""
-        error = self.sessions.stopped_error()
-        with self._lock:
-            self.sessions.stopped = True
-            numbers = list(self._running)
-        for number in numbers:
-            self.cancel(number, error)
+        self.sessions.stopped = True
+        self.tell(events.TaskStopped(self.sessions.stopped_error()))
         self.sessions.close()
-        self.boards.close()
+        self.snapshots.close()
         self.resources.clear_all()
 
     def _cancel_steps_of(self, session: WorkerSession) -> None:
-        with self._lock:
-            numbers = [n for n, r in self._running.items() if r.graph.session is session]
-        for number in numbers:
-            self.cancel(number, errors.CancelledError(None, None, CLOSED_WHILE_RUNNING))
+        closed = errors.CancelledError(None, None, CLOSED_WHILE_RUNNING)
+        self.tell(events.SessionClosed(session.handle, closed))
 
 
-def _turn_of(client: str) -> str:
-    """What a part waits for that may not compute yet, in words."""
-    limit = limits.COMPUTING_STEPS_PER_CLIENT
-    return f"its turn: {limit.value:.0f} {limit.what} ({client}; {limit.variable} raises it)"
+_PERFORM: dict[type, Callable[[Worker, Any], None]] = {
+    instructions.Execute: Worker._execute,
+    instructions.Deliver: Worker._deliver,
+    instructions.EndWait: Worker._end_wait,
+    instructions.Cancel: Worker._cancel,
+    instructions.Publish: Worker._publish,
+    instructions.SendValues: Worker._send_values,
+    instructions.SendLost: Worker._send_lost,
+    instructions.Reply: Worker._reply,
+    instructions.Fail: Worker._fail,
+}

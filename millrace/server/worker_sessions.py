@@ -20,6 +20,7 @@ from millrace.passes.node import Program
 from millrace.passes.rendezvous import RECEIVES, SENDS
 from millrace.passes.transfer import LOOP_RECEIVE, LOOP_SEND, RECEIVE, SEND
 from millrace.platform.file_access import FileAccess
+from millrace.protocol.step.events import PartitionFacts
 from millrace.runtime import executor
 from millrace.runtime.allotments import Allotments
 from millrace.runtime.plan import Plan
@@ -82,7 +83,9 @@ class RegisteredGraph:
       reads: Variables that the master's task may ask for, by the key of what is sent.
     """
 
-    def __init__(self, number: int, session: WorkerSession, program: Program, late: bool) -> None:
+    def __init__(
+        self, number: int, session: WorkerSession, program: Program, feeds_one_by_one: bool
+    ) -> None:
         self.number = number
         self.session = session
         self.nodes = list(program.nodes)
@@ -110,9 +113,13 @@ class RegisteredGraph:
             node.definition in SENDS or node.definition in RECEIVES for node in run.nodes
         )
         self.peers = {session.addresses[task] for task in tasks}
-        self.plan = plan_of(run, feeds_one_by_one=late)
+        self.plan = plan_of(run, feeds_one_by_one=feeds_one_by_one)
         #: The key of the one thing that it waits for, if there is just one.
         self.only_receives = _only_receives(self.plan)
+        #: What the step's rules need to know of it.
+        self.facts = PartitionFacts(
+            session.handle, frozenset(self.peers), self.only_receives, self.has_rendezvous
+        )
         #: Whether anything in it changes state that outlives its step.
         self.changes_state = False
         #: Whether it ran before: the first run compiles, which takes long.
@@ -264,7 +271,7 @@ class WorkerSessions:
             return [s.handle for s in self.by_handle.values() if s.master == master]
 
     def register(
-        self, session: WorkerSession, program: Program, *, late: bool = False
+        self, session: WorkerSession, program: Program, *, feeds_one_by_one: bool = False
     ) -> RegisteredGraph:
         """Plans a program."""
         prepare, self.before_first_graph = self.before_first_graph, None
@@ -274,7 +281,7 @@ class WorkerSessions:
             check_no_python(program.nodes)
         # Not 1, 2, 3: a master that knew this task before it was restarted must not run a graph
         # of somebody else's by its old number.
-        graph = RegisteredGraph(secrets.randbits(62), session, program, late)
+        graph = RegisteredGraph(secrets.randbits(62), session, program, feeds_one_by_one)
         graph.changes_state = self.watch_effects(graph.plan)
         with self._lock:
             self.check_serves()

@@ -46,12 +46,12 @@ class Cluster:
         found = []
         for task, server in self.servers.items():
             worker = server.worker
-            if worker._running:
-                found.append(f"{task} runs {list(worker._running)}")
-            if worker.mailbox._boxes:
-                found.append(f"{task} has mail {worker.mailbox._boxes}")
-            if server._master._gatherings:
-                found.append(f"{task} gathers {server._master._gatherings}")
+            if worker.partitions.steps:
+                found.append(f"{task} knows of {worker.partitions.steps}")
+            if worker._runs or worker._waits:
+                found.append(f"{task} runs {worker._runs} and waits for {worker._waits}")
+            if server._master.pending:
+                found.append(f"{task} has pending {server._master.pending}")
         return found
 
     def stop(self) -> None:

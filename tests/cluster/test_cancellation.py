@@ -7,6 +7,7 @@ import time
 import pytest
 
 import millrace as tf
+from millrace.protocol.step import master
 from millrace.rpc.service import Connection
 from millrace.runtime.executor import Execution
 from millrace.server import master_session
@@ -31,7 +32,7 @@ def blocked_ops(where=PS):
 
 def wait_until_blocked(until, *servers):
     for server in servers:
-        until(lambda worker=server.worker: worker._running, "no step came to run")
+        until(lambda worker=server.worker: worker.partitions.running, "no step came to run")
 
 
 @pytest.mark.parametrize("remote", [False, True])
@@ -58,8 +59,8 @@ def test_closing_the_session_ends_its_steps_on_every_task(
     any_cluster, background, until, remote, monkeypatch
 ):
     # Nobody gives up waiting for a task that is not told, or does not end its part when it is.
-    for name in ("_FAREWELL_SECONDS", "_CLOSE_SECONDS"):
-        monkeypatch.setattr(master_session, name, 600.0)
+    monkeypatch.setattr(master, "STOP_SECONDS", 600.0)
+    monkeypatch.setattr(master_session, "_CLOSE_SECONDS", 600.0)
     value, _ = blocked_ops()
     sess = tf.Session(any_cluster.target("worker", remote=remote))
     waiting = background(lambda: sess.run(value))
@@ -246,7 +247,7 @@ def test_five_hundred_that_are_blocked_do_not_stop_the_one_that_frees_them(clust
     ]
     for thread in threads:
         thread.start()
-    until(lambda: len(cluster["ps", 0].worker._running) == 500)
+    until(lambda: len(cluster["ps", 0].worker.partitions.running) == 500)
     with sess if remote else tf.Session(cluster.target("worker", 1)) as other:
         other.run(many)
         for thread in threads:

@@ -175,7 +175,7 @@ def test_nor_one_whose_steps_compute_in_branches_that_have_waited(
         slow = in_a_branch_of_long_ago(queue, tf.timestamp)
     with tf.Session(target, graph=made) as greedy, connect(target) as honest:
         calls = [background(lambda: greedy.run(slow)) for _ in range(ASKED)]
-        until(lambda: len(cluster["ps", 0].worker._running) == ASKED)
+        until(lambda: len(cluster["ps", 0].worker.partitions.running) == ASKED)
         greedy.run(fill)
         take_turns(honest, kernel, until)
         assert [call.result() for call in calls] == [1.0] * ASKED
@@ -289,7 +289,7 @@ def test_parts_that_wait_for_each_other_do_not_need_many_shares(
     with tf.Session(cluster.target(job, remote=remote), graph=made) as session:
         for _ in range(2):  # The second time it is known how quick they are.
             calls = [background(lambda: session.run(taken)) for _ in range(6)]
-            until(lambda: len(ps._running) == 6)
+            until(lambda: len(ps.partitions.running) == 6)
             for _ in calls:
                 session.run(put)
             assert [call.result() for call in calls] == [2.0] * 6
@@ -303,8 +303,10 @@ def test_parts_that_are_given_up_while_they_wait_for_their_turn_end_at_once_and_
     calls = ask(session, background)
     until(lambda: kernel.begun == SHARES and kernel.waiting() == ASKED - SHARES)
     session.close()
-    running = cluster["ps", 0].worker._running
-    until(lambda: len(running) == SHARES and not kernel.waiting())  # Nobody had a turn meanwhile.
+    partitions = cluster["ps", 0].worker.partitions
+    until(
+        lambda: len(partitions.running) == SHARES and not kernel.waiting()
+    )  # Nobody had a turn meanwhile.
     kernel.finish(SHARES)
     for call in calls:
         with pytest.raises(errors.CancelledError):
@@ -319,7 +321,7 @@ def test_a_part_that_waits_for_its_turn_says_so(make_cluster, kernel, background
     with tf.Session(cluster.target("worker"), graph=graph()) as session:
         calls = ask(session, background, SHARES + 1)
         until(lambda: kernel.begun == SHARES and kernel.waiting() == 1)
-        words = [worker.waits(number) for number in list(worker._running)]
+        words = [worker.waits(number) for number in list(worker.partitions.running)]
         assert sum(LIMIT in text for text in words) == 1
         kernel.finish(SHARES + 1)
         assert [call.result() for call in calls] == [1.0] * (SHARES + 1)

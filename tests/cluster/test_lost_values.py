@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 import millrace as tf
-from millrace.server.server import Server
+from millrace.rpc.message import Kind
+from millrace.server.drivers import inbound
+from millrace.server.drivers.inbound import Inbound
 
 PS, OTHER, WORKER = "/job:ps/task:0", "/job:ps/task:1", "/job:worker/task:0"
 
@@ -25,7 +27,7 @@ def test_a_step_fails_whose_part_would_wait_for_what_was_sent_before_its_task_wa
         sums = tf.assign_add(used, sent * 2.0)
     held, begun = threading.Event(), threading.Event()
     noticed: list[str] = []
-    run = Server._run
+    run = Inbound._run
     stopped = cluster["ps", 0]
     lost = stopped.worker.lost
 
@@ -35,14 +37,14 @@ def test_a_step_fails_whose_part_would_wait_for_what_was_sent_before_its_task_wa
 
     monkeypatch.setattr(stopped.worker, "lost", note_lost)
 
-    def run_late(self: Server, channel: Any, message: Any) -> None:
-        if self is stopped and begun.is_set():
+    def run_late(self: Inbound, channel: Any, message: Any) -> None:
+        if self is stopped._inbound and begun.is_set():
             begun.clear()
             threading.Thread(target=lambda: (held.wait(60), run(self, channel, message))).start()
         else:
             run(self, channel, message)
 
-    monkeypatch.setattr(Server, "_run", run_late)
+    monkeypatch.setitem(inbound._TABLE, Kind.RUN, run_late)
     with tf.Session(cluster.target("worker")) as session:
         session.run(tf.global_variables_initializer())
         assert session.run(sums) == 8.0
@@ -59,13 +61,13 @@ def test_a_step_fails_whose_part_would_wait_for_what_was_sent_before_its_task_wa
         thread = threading.Thread(target=step)
         thread.start()
         until(lambda: other.worker.steps > before)  # Its part is over: all is sent.
-        until(lambda: stopped.worker.mailbox._boxes)  # And it has arrived.
+        until(lambda: stopped.worker.partitions.steps)  # And it has arrived.
         # Two, if both have dialled at once.
         channels = len(stopped.peers.channels(cluster.spec["ps"][1]))
         assert channels
         other._lose(f"localhost:{cluster.spec['ps'][0].rpartition(':')[2]}", "given up by the test")
         until(lambda: len(noticed) == channels)  # It has forgotten what it was sent.
-        assert not stopped.worker.mailbox._boxes
+        assert not stopped.worker.partitions.steps
         held.set()
         thread.join()
         assert len(failed) == 1

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import millrace as tf
+from millrace.protocol.step.events import RunRefused
 from millrace.server.worker import Worker
 
 
@@ -28,7 +29,7 @@ class Faults:
 
     def __init__(self, worker: Worker) -> None:
         self._run = worker.run
-        self._mailbox = worker.mailbox
+        self._tell = worker.tell
         self._changes = lambda number: worker.sessions.graph(number).changes_state
         self.before = self.after = 0
         worker.run = self.run  # type: ignore[method-assign]
@@ -39,7 +40,7 @@ class Faults:
             self._run(graph, number, master, request, on_done)
         elif self.before:
             self.before -= 1
-            self._mailbox.end(number, lost)
+            self._tell(RunRefused(number, lost))
             on_done(None, [], lost)
         elif self.after:
             self.after -= 1
@@ -181,7 +182,7 @@ def test_a_model_that_was_restored_meanwhile_gets_the_whole_step(
                 again = tf.train.import_meta_graph(f"{path}-1.meta")
                 again.restore(other, f"{path}-1")
             lost = tf.errors.UnavailableError(None, None, "lost for this test")
-            faults._mailbox.end(args[1], lost)
+            faults._tell(RunRefused(args[1], lost))
             args[-1](None, [], lost)
 
         faults._run = restore_and_fail

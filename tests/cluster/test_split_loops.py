@@ -254,7 +254,7 @@ def test_closing_the_session_ends_a_loop_that_waits(any_cluster, background, unt
     with tf.Session(any_cluster.target("worker")) as sess:
         start(sess, "w")
         run = background(lambda: sess.run(targets, {"n:0": 3}))
-        until(lambda: all(s.worker._running for s in any_cluster.servers.values()))
+        until(lambda: all(s.worker.partitions.running for s in any_cluster.servers.values()))
     with pytest.raises(tf.errors.CancelledError):
         run.result()
 
@@ -298,7 +298,7 @@ def test_the_loss_of_a_task_ends_a_loop_that_waits(any_cluster, background, unti
     with tf.Session(any_cluster.target("worker")) as sess:
         start(sess, "w")
         run = background(lambda: sess.run(targets, {"n:0": 3}))
-        until(lambda: all(s.worker._running for s in any_cluster.servers.values()))
+        until(lambda: all(s.worker.partitions.running for s in any_cluster.servers.values()))
         any_cluster["ps", 0].stop()
         with pytest.raises((tf.errors.UnavailableError, tf.errors.AbortedError)):
             run.result()

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import millrace as tf
-from millrace.server import worker as worker_module
-from millrace.server.worker import Worker
+from millrace.server.drivers import partition_run
+from millrace.server.drivers.partition_run import PartitionRun
 
 PS = "/job:ps/task:0"
 STEPS = 20
@@ -22,9 +22,9 @@ class Watched:
         self.count = 0
         self._now = 0
         self._changed = threading.Condition()
-        run = Worker._run_now
+        run = PartitionRun.run_now
 
-        def watched(worker, *args, **how):
+        def watched(partition):
             with self._changed:
                 self.count += 1
                 self._now += 1
@@ -32,12 +32,12 @@ class Watched:
                 self._changed.notify_all()
                 self._changed.wait_for(lambda: self._now > 1, 0.02)
             try:
-                return run(worker, *args, **how)
+                return run(partition)
             finally:
                 with self._changed:
                     self._now -= 1
 
-        monkeypatch.setattr(Worker, "_run_now", watched)
+        monkeypatch.setattr(PartitionRun, "run_now", watched)
 
 
 def train_at_once(cluster, monkeypatch):
@@ -76,20 +76,20 @@ def test_short_parts_run_one_after_the_other_and_long_ones_beside_each_other(
     make_cluster, monkeypatch, limit, at_once
 ):
     monkeypatch.setenv("MILLRACE_SPIN", "0")
-    monkeypatch.setattr(worker_module, "_SHORT_SECONDS", limit)
+    monkeypatch.setattr(partition_run, "_SHORT_SECONDS", limit)
     cluster = make_cluster({"ps": 1, "worker": 2}, "socket")
     assert train_at_once(cluster, monkeypatch) == at_once
 
 
 def test_what_counts_is_the_time_of_the_processor(make_cluster, monkeypatch):
-    run = Worker._run_now
+    run = PartitionRun.run_now
 
-    def slow(worker, *args, **how):
+    def slow(partition):
         time.sleep(0.005)
-        return run(worker, *args, **how)
+        return run(partition)
 
-    monkeypatch.setattr(Worker, "_run_now", slow)
-    monkeypatch.setattr(worker_module, "_SHORT_SECONDS", 0.004)
+    monkeypatch.setattr(PartitionRun, "run_now", slow)
+    monkeypatch.setattr(partition_run, "_SHORT_SECONDS", 0.004)
     monkeypatch.setenv("MILLRACE_SPIN", "0")
     cluster = make_cluster({"ps": 1, "worker": 2}, "socket")
     assert train_at_once(cluster, monkeypatch) == 1

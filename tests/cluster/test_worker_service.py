@@ -5,6 +5,7 @@ import pytest
 
 import millrace as tf
 from millrace.core.dead import DEAD
+from millrace.protocol.step.events import StepEnded, ValuesArrived
 from millrace.rpc import messages
 from millrace.rpc.service import Connection
 from millrace.runtime.resources import VariableSlot
@@ -182,11 +183,11 @@ def test_a_key_that_no_node_of_the_part_has_is_refused(doubling):
 
 
 def test_steps_that_a_master_never_cleans_up_are_forgotten(doubling, cluster, monkeypatch):
-    monkeypatch.setattr("millrace.server.worker._MAX_KEPT_STEPS", 2)
+    monkeypatch.setattr("millrace.protocol.step.worker._MAX_KEPT", 2)
     x = key(doubling.PS, doubling.PS, "_recv_x_0")
     for step in (1, 2, 3, 4):
         doubling.run(step, [(x, np.float32(1))])
-    assert set(cluster["ps", 0].worker.mailbox._boxes) == {3, 4}
+    assert set(cluster["ps", 0].worker.partitions.steps) == {3, 4}
     doubling.clean_up(3)
     doubling.clean_up(4)
 
@@ -208,12 +209,12 @@ def test_a_dead_value_is_fetched_from_the_task_that_keeps_it(cluster, ask):
     part.register()
     incoming, outgoing = key(part.WORKER, part.PS, "x"), key(part.PS, part.PS, "y")
     for step, sent in ((1, np.float32(7)), (2, DEAD)):
-        worker.mailbox.deliver(step, incoming, [sent])
+        worker.tell(ValuesArrived(step, incoming, [sent]))
         part.run(step)
         answer = part.receive(step, outgoing)
         assert answer.is_dead == (sent is DEAD)
         part.clean_up(step)
-        worker.mailbox.end(step)
+        worker.tell(StepEnded(step))
     (slot,) = [s for _, name, s in cluster["ps", 0].worker.resources.all_of(VariableSlot)]
     assert float(slot.value) == 7.0
 

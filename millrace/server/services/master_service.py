@@ -23,7 +23,7 @@ from millrace.rpc.wire_limit import check_fits
 from millrace.server.admission.guest import GraphSize, SessionQuota, read_tensor
 from millrace.server.admission.session_leases import SessionLeases
 from millrace.server.drivers import current_attempt
-from millrace.server.drivers.distributed_step import PreparedStep
+from millrace.server.drivers.prepared_step import PreparedStep
 from millrace.server.master import Master
 from millrace.server.master_session import MasterSession
 

@@ -18,6 +18,7 @@ from millrace.core.dead import DEAD
 from millrace.core.tensor_proto import make_tensor_proto
 from millrace.passes.program_def import from_graph_def
 from millrace.platform.file_access import FileAccess
+from millrace.protocol.step.events import ValuesArrived, WaitAbandoned
 from millrace.rpc import messages
 from millrace.rpc.failed_node import with_marked_node
 from millrace.rpc.service import caller, client, on_abandoned
@@ -26,7 +27,7 @@ from millrace.runtime.plan import host_value
 from millrace.runtime.step import Step
 from millrace.runtime.step_stats import fill_metadata
 from millrace.server.admission.guest import GraphSize, SessionQuota, machine_of, read_tensor
-from millrace.server.drivers.remote_part import RunRequest
+from millrace.server.drivers.wire import RunRequest
 from millrace.server.tasks import filtered_tasks
 from millrace.server.worker import Worker
 
@@ -115,7 +116,7 @@ class WorkerService:
         by_keys = worker.sessions.graph(graph).has_rendezvous
         if by_keys:
             for item, value in zip(request.send, feeds, strict=True):
-                worker.mailbox.deliver(number, item.name, [value])
+                worker.tell(ValuesArrived(number, item.name, [value]))
             feeds = []
         worker.run(graph, number, "", RunRequest(feeds, trace=trace), on_done)
         finished.wait()
@@ -142,9 +143,9 @@ class WorkerService:
 
     def _fetched(self, step: int, key: str) -> Any:
         """What a part has sent to its master."""
-        found = self._worker.mailbox.take(step, key, "a fetched value")
+        found = self._worker.take(step, key, "a fetched value")
         if isinstance(found, Deferred):
-            self._worker.mailbox.give_up(step, key)
+            self._worker.tell(WaitAbandoned(step, key))
             raise errors.InvalidArgumentError(
                 None, None, f"The part has not made what was asked for: {key[:300]}"
             )
@@ -166,11 +167,11 @@ class WorkerService:
         """Waits for a value that was sent to this task in a step."""
         text, step = request.rendezvous_key, request.step_id
         key = text if ";" in text else _number(text)
-        found = self._worker.mailbox.take(step, key, "a value")
+        found = self._worker.take(step, key, "a value")
         if isinstance(found, Deferred):
             arrived = threading.Event()
             found.add_callback(lambda _: arrived.set())
-            on_abandoned(lambda: self._worker.mailbox.give_up(step, key))
+            on_abandoned(lambda: self._worker.tell(WaitAbandoned(step, key)))
             arrived.wait()
             found = found.result()
         response = messages.RecvTensorResponse(send_start_micros=time.time_ns() // 1000)

@@ -201,9 +201,9 @@ class _Rounds:
             while self._first and not self._ending.is_set():
                 session.run(self._first[0])
                 self._first.pop(0)
-            close, standing = session._make_repeated(self._close)
-            if standing is not None:
-                close = standing.run  # until the session is closed
+            close, repeated = session._make_repeated(self._close)
+            if repeated is not None:
+                close = repeated.run  # until the session is closed
             while not self._ending.is_set():
                 close()
         finally:

@@ -87,8 +87,8 @@ class QueueRunner:
         self._runs_per_session: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._exceptions_raised: list[Exception] = []
         #: Steps of each session that another task repeats.
-        self._standing: weakref.WeakKeyDictionary[Any, weakref.WeakSet[Any]]
-        self._standing = weakref.WeakKeyDictionary()
+        self._repeated_steps: weakref.WeakKeyDictionary[Any, weakref.WeakSet[Any]]
+        self._repeated_steps = weakref.WeakKeyDictionary()
 
     def _init_from_args(
         self, queue: Any, enqueue_ops: Any, close_op: Any, cancel_op: Any, types: Any
@@ -167,11 +167,11 @@ class QueueRunner:
         """One thread: enqueues until there is a reason to end."""
         is_last = False
         try:
-            enqueue, standing = self._enqueuing(session, enqueue_op)
-            if standing is not None:
+            enqueue, repeated = self._enqueuing(session, enqueue_op)
+            if repeated is not None:
                 # The task that enqueues does so again and again by itself, until it is told not to.
-                enqueue = standing.run
-                self._standing.setdefault(session, weakref.WeakSet()).add(standing)
+                enqueue = repeated.run
+                self._repeated_steps.setdefault(session, weakref.WeakSet()).add(repeated)
             while not (coord is not None and coord.should_stop()):
                 try:
                     enqueue()
@@ -206,8 +206,8 @@ class QueueRunner:
     def _close_on_stop(self, session: Any, coord: Any) -> None:
         """Another thread: closes the queue when the coordinator stops."""
         coord.wait_for_stop()
-        for standing in list(self._standing.get(session, ())):
-            standing.rest()
+        for repeated in list(self._repeated_steps.get(session, ())):
+            repeated.end()
         self._run_quietly(session, self._cancel_op)
 
     def _run_quietly(self, session: Any, operation: Any) -> None:

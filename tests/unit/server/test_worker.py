@@ -6,13 +6,15 @@ import pytest
 import millrace as tf
 from millrace.core import errors
 from millrace.passes.prune import prune
+from millrace.protocol.step.events import PartitionFinished, RunRequested
 from millrace.rpc.message import Kind
 from millrace.rpc.service import CachedThreads
 from millrace.runtime import executor
 from millrace.runtime.step import Step
 from millrace.server import worker_sessions
-from millrace.server.drivers.remote_part import RunRequest
+from millrace.server.drivers.partition_run import PartitionRun
 from millrace.server.drivers.step_errors import cause_of
+from millrace.server.drivers.wire import RunRequest
 from millrace.server.worker import Worker
 
 TASK = "/job:ps/replica:0/task:0"
@@ -71,7 +73,7 @@ def test_a_part_runs_and_tells_its_results(worker, until):
     until(lambda: outcome.told)
     results, error = outcome.told[0]
     assert error is None and float(results[0]) == 6.0
-    assert not worker._running
+    assert not worker.partitions.running
 
 
 def test_a_graph_or_session_that_is_not_known_is_aborted(worker):
@@ -92,7 +94,7 @@ def test_too_many_or_too_few_values_are_refused(worker):
     graph = register(worker, session(worker), [tf.constant(1.0) + 1.0])
     outcome = run(worker, graph, feeds=[1.0])
     assert isinstance(outcome.error, errors.InvalidArgumentError)
-    assert not worker._running
+    assert not worker.partitions.running
 
 
 def blocked(worker, until, number=5, owner=None, master="m:1"):
@@ -108,7 +110,7 @@ def test_cancelling_ends_a_step_with_the_cause(worker, until):
     worker.cancel(5, errors.UnavailableError(None, None, "the ps is gone"))
     until(lambda: outcome.told)
     assert isinstance(outcome.error, errors.UnavailableError)
-    assert not worker._running
+    assert not worker.partitions.running
 
 
 def test_a_step_that_is_cancelled_before_it_begins_does_not_run(worker):
@@ -121,17 +123,16 @@ def test_a_step_that_is_cancelled_before_it_begins_does_not_run(worker):
 def test_a_step_that_is_cancelled_while_it_begins_is_not_missed(worker):
     graph = register(worker, session(worker), [tf.constant(1.0) + 1.0])
     step = Step(graph.session.state, executor.run_values)
-    asked = worker.mailbox.error_of
-
-    def cancelled_meanwhile(number):
-        assert worker.is_running(number)
-        worker.mailbox.end(number, errors.AbortedError(None, None, "in between"))
-        return asked(number)
-
-    worker.mailbox.error_of = cancelled_meanwhile
-    with pytest.raises(errors.AbortedError, match="in between"):
-        worker.begin(graph, 5, step, "m:1")
+    worker.cancel(5, errors.AbortedError(None, None, "just before"))
+    with pytest.raises(errors.AbortedError, match="just before"):
+        worker.begin(graph, 5, step)
     assert not worker.is_running(5)
+    worker.begin(graph, 6, step)
+    worker.cancel(6, errors.AbortedError(None, None, "just after"))
+    assert step.cancellation.error.message == "just after"
+    with pytest.raises(errors.AbortedError, match="just after"):
+        worker.take(6, 1, "values")
+    worker.end(6)
 
 
 def send_value(worker, master, number=5):
@@ -139,10 +140,11 @@ def send_value(worker, master, number=5):
     addresses = {TASK: "here:1", "/job:ps/replica:0/task:1": "there:1"}
     owner = worker.sessions.create_session(f"s{master}", master, addresses, False)
     graph = register(worker, owner, [tf.constant(1.0) + 1.0])
-    step = Step(owner.state, executor.run_values)
-    worker.begin(graph, number, step, master)
-    step.exchange.send("/job:ps/replica:0/task:1", 7, [np.zeros(3)])
-    worker.end(number)
+    run = PartitionRun(worker, graph, number, Step(owner.state, executor.run_values))
+    worker.partitions.on(RunRequested(number, master, graph.facts))
+    worker._runs[number] = run
+    run.step.exchange.send("/job:ps/replica:0/task:1", 7, [np.zeros(3)])
+    worker.tell(PartitionFinished(number))
 
 
 def test_a_master_hears_that_what_was_sent_for_it_to_a_lost_task_was_in_vain(worker, sent, until):
@@ -154,14 +156,13 @@ def test_a_master_hears_that_what_was_sent_for_it_to_a_lost_task_was_in_vain(wor
     assert (message.step, message.key) == (5, errors.UNAVAILABLE)
     assert b"may be lost" in message.text and b"nothing was heard" in message.text
     worker.lost("there:1", errors.UnavailableError(None, None, "again"))
-    assert worker.sent.by_address == {}  # Each step is told of once.
+    assert len(sent) == 2  # Each step is told of once.
 
 
-def test_a_masters_own_part_and_a_lost_master_need_not_be_told(worker, sent):
-    send_value(worker, "here:1")
-    assert worker.sent.by_address == {}
-    send_value(worker, "there:1", number=6)  # to the master itself
-    assert worker.sent.by_address == {}
+def test_a_lost_master_need_not_be_told(worker, sent):
+    send_value(worker, "there:1")  # to the master itself
+    worker.lost("there:1", errors.UnavailableError(None, None, "nothing was heard"))
+    assert len(sent) == 1
 
 
 def test_deleting_a_session_ends_its_steps_and_forgets_its_graphs(worker, until):
@@ -175,10 +176,11 @@ def test_deleting_a_session_ends_its_steps_and_forgets_its_graphs(worker, until)
 def test_a_step_whose_session_is_closed_does_not_blame_the_queues_that_went_with_it(worker):
     owner = session(worker)
     graph = register(worker, owner, [tf.FIFOQueue(1, [tf.float32]).dequeue()])
-    worker.begin(graph, 5, Step(owner.state, executor.run_values), "m:1")
+    worker.partitions.on(RunRequested(5, "m:1", graph.facts))
     worker.sessions.delete_session("s")
-    found = worker.end_part(5, errors.OutOfRangeError(None, None, "The queue is closed."))
-    assert isinstance(found, errors.CancelledError) and "closed" in found.message
+    gone = errors.OutOfRangeError(None, None, "The queue is closed.")
+    *_, told = worker.decide(PartitionFinished(5, error=gone))
+    assert isinstance(told.error, errors.CancelledError) and "closed" in told.error.message
 
 
 def test_a_graph_cannot_be_registered_for_a_session_that_was_closed_meanwhile(worker):
@@ -230,7 +232,7 @@ def test_a_worker_that_was_stopped_says_so_whatever_is_asked(worker):
         lambda: worker.sessions.graph(graph.number),
         lambda: session(worker, "t"),
         lambda: register(worker, owner, [tf.constant(1)]),
-        lambda: worker.begin(graph, 5, Step(owner.state, executor.run_values), "m:1"),
+        lambda: worker.begin(graph, 5, Step(owner.state, executor.run_values)),
     )
     for ask in asked:
         with pytest.raises(tf.errors.UnavailableError, match="has stopped"):

@@ -1,18 +1,19 @@
 """Variables that tasks of one machine read by themselves, without a message.
 
-A task *shows* the newest values of some variables on a board, in memory that it shares. Whoever
-was told of the board takes what is shown, and uses it where it is; the next values are shown
-beside it, on a *page* that nobody uses. So a reader never waits, and never sees half of an update.
+A task *publishes* the newest values of some variables as versions of a snapshot, in memory that it
+shares. A task that was told of the snapshot takes the version that is published, and uses it where
+it is; the next version is written beside it, on a *page* that nobody uses. So a reader never waits,
+and never sees half of an update.
 
-The first word of a board's control file tells the page that is shown and the how-manieth showing
-it is. A reader puts the page's number into a *cell* of its own before it uses the page, and then
-looks whether the page is still shown; the owner writes only to pages that are not shown and are
-in no cell. Each looks at the other's word after it has written its own, with a locked instruction
-between (that of a lock's release), so at least one of them sees what the other has done. That is so
-on x86; on other processors there are no boards.
+The first word of a snapshot's control file tells the page that is published and the number of the
+version. A reader puts the page's number into a *cell* of its own before it uses the page, and then
+looks whether the page is still published; the owner writes only to pages that are not published and
+are in no cell. Each looks at the other's word after it has written its own, with a locked
+instruction between (that of a lock's release), so at least one of them sees what the other has
+done. That is so on x86; on other processors there are no snapshots.
 
-A reader can spoil nothing but what is shown: what it writes into the control file makes the owner
-keep pages, a few for each reader, or show nothing.
+A reader can spoil nothing but what is published: what it writes into the control file makes the
+owner keep pages, a few for each reader, or publish nothing.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ from millrace.rpc import shared_memory
 IS_SUPPORTED = shared_memory.IS_SUPPORTED and platform.machine().lower() in ("x86_64", "amd64")
 
 _CONTROL_BYTES = 4096
-#: The word of the shown page: (how-manieth << 8) + page, 0 for none, -1 when it is over.
-_SHOWN = 0
+#: The word of the published page: (version << 8) + page, 0 for none, -1 when it is over.
+_PUBLISHED = 0
 _OVER = -1
 #: A byte that readers set.
 _WAS_READ = 16
@@ -48,7 +49,7 @@ _PLACE = struct.Struct("<III")
 
 
 class Place(NamedTuple):
-    """Where a reader finds a board: its control file, and the reader's cells."""
+    """Where a reader finds a snapshot: its control file, and the reader's cells."""
 
     file: int
     first_cell: int
@@ -68,21 +69,21 @@ class Place(NamedTuple):
         try:
             place = cls(*_PLACE.unpack(data))
         except struct.error as error:
-            raise ValueError(f"These bytes tell no board: {error}") from None
+            raise ValueError(f"These bytes tell no snapshot: {error}") from None
         if not (
             place.first_cell >= _FIRST_CELL
             and place.cells > 0
             and place.first_cell + place.cells <= _FIRST_CELL + _CELLS
         ):
-            raise ValueError(f"A board has no cells {place.first_cell} + {place.cells}.")
+            raise ValueError(f"A snapshot has no cells {place.first_cell} + {place.cells}.")
         return place
 
 
-class Board:
-    """A board, for its owner; one thread at a time."""
+class Snapshot:
+    """A snapshot, for its owner; one thread at a time."""
 
     def __init__(self, kinds: Sequence[tuple[Any, Any]], starts: Sequence[int], size: int) -> None:
-        """Makes a board that shows nothing yet.
+        """Makes a snapshot that has no version yet.
 
         Args:
           kinds: The type and shape of each array.
@@ -103,7 +104,7 @@ class Board:
         #: For each page, where the arrays are on it.
         self._pages: list[list[Any]] = []
         self._page = -1
-        self._count = 0
+        self._version = 0
         self._next_cell = _FIRST_CELL
         self._readers = 0
 
@@ -128,23 +129,23 @@ class Board:
         self._control[_WAS_READ] = 0
         return True
 
-    def show(self, arrays: Sequence[Any]) -> bool:
-        """Shows arrays of the board's types and shapes; False if there is no page for them."""
+    def publish(self, arrays: Sequence[Any]) -> bool:
+        """Publishes arrays of its types and shapes; False if there is no page for them."""
         page = self._free_page()
         if page is None:
-            self.hide()
+            self.withdraw()
             return False
         for place, array in zip(self._pages[page], arrays, strict=True):
             place[...] = array
-        self._count += 1
+        self._version += 1
         self._page = page
-        self._words[_SHOWN] = self._count << 8 | page
+        self._words[_PUBLISHED] = self._version << 8 | page
         return True
 
-    def hide(self) -> None:
-        """Shows nothing."""
+    def withdraw(self) -> None:
+        """Withdraws the version that is published."""
         self._page = -1
-        self._words[_SHOWN] = 0
+        self._words[_PUBLISHED] = 0
 
     def _free_page(self) -> int | None:
         with self._fence:
@@ -172,8 +173,8 @@ class Board:
         return page
 
     def close(self) -> None:
-        """Shows nothing for ever; readers keep what they use."""
-        self._words[_SHOWN] = _OVER
+        """Publishes nothing any more; readers keep what they use."""
+        self._words[_PUBLISHED] = _OVER
         for file in (self._file, *self._files):
             os.close(file)
         self._files.clear()
@@ -191,13 +192,13 @@ class _Page:
             self.reader.leave(self.cell)
 
 
-class BoardReader:
-    """A board, for a task that reads it."""
+class SnapshotReader:
+    """A snapshot, for a task that reads it."""
 
     def __init__(
         self, process: int, place: Place, kinds: Sequence[tuple[Any, Any]], layout: tuple[Any, int]
     ) -> None:
-        """Finds a board.
+        """Finds a snapshot.
 
         Args:
           process: The owner.
@@ -206,12 +207,12 @@ class BoardReader:
           layout: Where each begins on a page, and the size of a page.
 
         Raises:
-          OSError, ValueError: There is no such board.
+          OSError, ValueError: There is no such snapshot.
         """
         self._process = process
         self._control = shared_memory.open_file(process, place.file)
         if len(self._control) < _CONTROL_BYTES:
-            raise ValueError(f"A board of {len(self._control)} bytes is none.")
+            raise ValueError(f"A snapshot of {len(self._control)} bytes is none.")
         self._words = memoryview(self._control).cast("q")
         starts, self._size = layout
         self._arrays = [
@@ -224,26 +225,26 @@ class BoardReader:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing will be shown any more."""
-        return self._words[_SHOWN] == _OVER
+        """Whether no version will be published any more."""
+        return self._words[_PUBLISHED] == _OVER
 
     def take(self) -> list[Any] | None:
-        """What is shown, to be looked at but not changed; None if that is nothing.
+        """The version that is published, to be looked at but not changed; None if there is none.
 
         It stays as it is while somebody holds one of the arrays.
         """
         for _ in range(3):
-            shown = self._words[_SHOWN]
-            if shown <= 0:
+            word = self._words[_PUBLISHED]
+            if word <= 0:
                 return None
             with self._lock:
                 if not self._free:
                     return None
                 cell = self._free.pop()
-                self._control[cell] = (shown & 0xFF) + 1
-            if self._words[_SHOWN] == shown:
+                self._control[cell] = (word & 0xFF) + 1
+            if self._words[_PUBLISHED] == word:
                 self._control[_WAS_READ] = 1
-                page = self._pages.get(shown & 0xFF) or self._open(shown & 0xFF)
+                page = self._pages.get(word & 0xFF) or self._open(word & 0xFF)
                 if page is None:
                     self.leave(cell)
                     return None
@@ -261,7 +262,7 @@ class BoardReader:
                 raise ValueError(f"A page of {len(page)} bytes is too small.")
         except (OSError, ValueError):
             return None
-        if self._words[_SHOWN] == _OVER:
+        if self._words[_PUBLISHED] == _OVER:
             return None
         self._pages[number] = page
         return page

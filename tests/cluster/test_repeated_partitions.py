@@ -5,6 +5,7 @@ import pytest
 
 import millrace as tf
 from millrace.platform import wait_reporter
+from millrace.server.drivers.partition_run import RepeatedRun
 
 PS, WORKER = "/job:ps/task:0", "/job:worker/task:0"
 TASK = "/job:ps/replica:0/task:0"
@@ -44,14 +45,15 @@ class Belt:
         return [float(session.run(self.take, options=PATIENCE)) for _ in range(count)]
 
 
-def standing(cluster):
+def repeated(cluster):
     """The steps that the ps repeats."""
-    return cluster["ps", 0]._standing._standing
+    runs = cluster["ps", 0].worker._runs
+    return {n: run for n, run in list(runs.items()) if isinstance(run, RepeatedRun)}
 
 
 def waits(cluster):
     """Whether a repetition waits for something to take."""
-    executions = [each._execution for each in list(standing(cluster).values())]
+    executions = [each._execution for each in list(repeated(cluster).values())]
     return any(each is not None and each.waits_for() for each in executions)
 
 
@@ -69,7 +71,7 @@ def test_a_runner_asks_once_for_all_its_steps(any_cluster):
         other.run(belt.close)
         join(threads)
     assert not belt.runner.exceptions_raised
-    assert not standing(any_cluster)
+    assert not repeated(any_cluster)
 
 
 def join(threads):
@@ -102,8 +104,8 @@ def test_a_step_that_is_repeated_for_long_keeps_nothing_of_its_rounds(cluster, u
             belt.fill(session, *range(20))
             belt.get(session, 20)
             until(lambda: waits(cluster))
-            (repetition,) = standing(cluster).values()
-            held.append(len(repetition._step.cancellation._callbacks))
+            (repetition,) = repeated(cluster).values()
+            held.append(len(repetition.step.cancellation._callbacks))
         assert held == held[:1] * 3
         session.run(belt.close)
         join(threads)
@@ -128,8 +130,8 @@ def test_rounds_of_accumulators_leave_nothing_behind_in_a_repeated_step(cluster,
             session.run(push)
             assert session.run(take, options=PATIENCE) == 4.0
             until(lambda: waits(cluster))
-            (repetition,) = standing(cluster).values()
-            held.append(len(repetition._step.cancellation._callbacks))
+            (repetition,) = repeated(cluster).values()
+            held.append(len(repetition.step.cancellation._callbacks))
         assert held == held[:1] * 5
     coord.request_stop()
     join(threads)
@@ -183,7 +185,7 @@ def test_an_error_of_a_repetition_reaches_the_coordinator_with_its_operation(any
         with pytest.raises(tf.errors.InvalidArgumentError, match="not a number") as caught:
             coord.join(threads)
     assert caught.value.op is checked.op
-    assert not standing(any_cluster)
+    assert not repeated(any_cluster)
 
 
 def test_the_coordinator_stops_a_runner_that_waits(any_cluster, until):
@@ -194,11 +196,11 @@ def test_the_coordinator_stops_a_runner_that_waits(any_cluster, until):
     belt.runner._cancel_op = belt.source.close(cancel_pending_enqueues=True)
     with tf.Session(any_cluster.target("worker")) as session:
         threads = belt.started(session, coord)
-        until(lambda: standing(any_cluster))
+        until(lambda: repeated(any_cluster))
         coord.request_stop()
         join(threads)
         coord.join(threads)
-    assert not standing(any_cluster)
+    assert not repeated(any_cluster)
 
 
 def test_no_repetition_begins_after_the_coordinator_has_stopped(any_cluster, until):
@@ -210,7 +212,8 @@ def test_no_repetition_begins_after_the_coordinator_has_stopped(any_cluster, unt
         threads = belt.started(session, coord)
         until(lambda: waits(any_cluster))
         coord.request_stop()
-        until(lambda: all(each.rests for each in list(standing(any_cluster).values())))
+        known = any_cluster["ps", 0].worker.partitions.steps
+        until(lambda: not any(each.repeats for each in list(known.values())))
         belt.fill(session, 1, 2, 3)
         join(threads)
         assert belt.get(session, 1) == [2]
@@ -231,12 +234,12 @@ def test_closing_the_session_ends_its_repetitions_and_no_others(any_cluster, unt
     belt = Belt()
     with tf.Session(any_cluster.target("worker", 1)) as other:
         others = belt.runner.create_threads(other, start=True)
-        until(lambda: len(standing(any_cluster)) == 1)
+        until(lambda: len(repeated(any_cluster)) == 1)
         coord = tf.train.Coordinator()
         with tf.Session(any_cluster.target("worker")) as session:
             threads = belt.runner.create_threads(session, coord=coord, start=True)
-            until(lambda: len(standing(any_cluster)) == 2)
-        until(lambda: len(standing(any_cluster)) == 1)
+            until(lambda: len(repeated(any_cluster)) == 2)
+        until(lambda: len(repeated(any_cluster)) == 1)
         coord.request_stop()
         join(threads)
         belt.fill(other, *range(10))
@@ -252,12 +255,12 @@ def test_a_task_that_is_lost_ends_the_repetitions_at_the_other_one(make_cluster,
     coord = tf.train.Coordinator()
     session = tf.Session(cluster.target("worker"))
     threads = belt.started(session, coord)
-    until(lambda: standing(cluster))
+    until(lambda: repeated(cluster))
     if lost == "worker":
         cluster["ps", 0]._lose(cluster.spec["worker"][0], "as if it were gone")
     else:
         cluster["ps", 0].stop()
-    until(lambda: not standing(cluster))
+    until(lambda: not repeated(cluster))
     join(threads)
     with pytest.raises(tf.errors.UnavailableError):
         coord.join(threads)
@@ -295,10 +298,10 @@ def test_a_part_that_is_not_alone_is_refused(cluster):
     with tf.Session(cluster.target("worker")) as session:
         backend = session._backend
         prepared = backend.prepare([], [belt.move], [])
-        standing_step = backend.standing_step(backend.prepare([], [belt.close], []))
-        standing_step._prepared = prepared
+        repeated_step = backend.repeated_step(backend.prepare([], [belt.close], []))
+        repeated_step._prepared = prepared
         with pytest.raises(tf.errors.InvalidArgumentError, match="exchanges nothing"):
-            standing_step.run()
+            repeated_step.run()
 
 
 def test_a_repetition_that_waits_for_long_says_what_for(cluster, monkeypatch, until):
@@ -306,7 +309,7 @@ def test_a_repetition_that_waits_for_long_says_what_for(cluster, monkeypatch, un
     told = []
     monkeypatch.setattr(wait_reporter, "FIRST_SECONDS", 0.05)
     monkeypatch.setattr(wait_reporter, "INTERVAL_SECONDS", 0.05)
-    monkeypatch.setattr("millrace.server.drivers.standing_step.FIRST_SECONDS", 0.05)
+    monkeypatch.setattr("millrace.server.drivers.partition_run.FIRST_SECONDS", 0.05)
     warning = lambda text, *args: told.append(text % args)  # noqa: E731
     monkeypatch.setattr(wait_reporter.logging, "warning", warning)
     with tf.Session(cluster.target("worker")) as session:

@@ -1,4 +1,4 @@
-"""Boards: what is shown is what is read, whole, for as long as it is held."""
+"""Boards: what is published is what is read, whole, for as long as it is held."""
 
 import gc
 import os
@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from millrace.compiler.xla import jax
-from millrace.rpc.board import CELLS_EACH, Board, BoardReader, Place
 from millrace.rpc.message import layout_of
+from millrace.rpc.snapshot import CELLS_EACH, Place, Snapshot, SnapshotReader
 
 SHAPES = [(100, 7), (), (13,)]
 
@@ -24,14 +24,14 @@ LAYOUT = layout_of(values(0))
 
 
 @pytest.fixture
-def board():
-    made = Board(KINDS, *LAYOUT)
+def snapshot():
+    made = Snapshot(KINDS, *LAYOUT)
     yield made
     made.close()
 
 
-def reader_of(board):
-    return BoardReader(os.getpid(), board.admit(), KINDS, LAYOUT)
+def reader_of(snapshot):
+    return SnapshotReader(os.getpid(), snapshot.admit(), KINDS, LAYOUT)
 
 
 def number_of(arrays):
@@ -40,56 +40,56 @@ def number_of(arrays):
     return found
 
 
-def test_nothing_is_read_before_something_is_shown(board):
-    assert reader_of(board).take() is None
+def test_nothing_is_read_before_something_is_published(snapshot):
+    assert reader_of(snapshot).take() is None
 
 
-def test_the_newest_is_read_aligned_and_in_its_shape(board):
-    reader = reader_of(board)
+def test_the_newest_is_read_aligned_and_in_its_shape(snapshot):
+    reader = reader_of(snapshot)
     for number in (1, 2, 3):
-        assert board.show(values(number))
+        assert snapshot.publish(values(number))
         found = reader.take()
         assert number_of(found) == number
         assert [(a.dtype, a.shape) for a in found] == KINDS
         assert all(a.ctypes.data % 64 == 0 for a in found)
 
 
-def test_what_is_held_stays_as_it_is_whatever_is_shown_then(board):
-    one, other = reader_of(board), reader_of(board)
-    board.show(values(1))
+def test_what_is_held_stays_as_it_is_whatever_is_published_then(snapshot):
+    one, other = reader_of(snapshot), reader_of(snapshot)
+    snapshot.publish(values(1))
     held = one.take()[0][5:9]
     for number in range(2, 50):
-        board.show(values(number))
+        snapshot.publish(values(number))
         assert number_of(other.take()) == number
         assert np.all(held == 1)
     del held
     gc.collect()
 
 
-def test_what_xla_holds_stays_as_it_is(board):
-    reader = reader_of(board)
-    board.show(values(1))
+def test_what_xla_holds_stays_as_it_is(snapshot):
+    reader = reader_of(snapshot)
+    snapshot.publish(values(1))
     held = jax.device_put(reader.take()[0])
     for number in range(2, 20):
-        board.show(values(number))
+        snapshot.publish(values(number))
     assert number_of([held]) == 1
 
 
-def test_pages_that_nobody_uses_are_used_again(board):
-    reader = reader_of(board)
+def test_pages_that_nobody_uses_are_used_again(snapshot):
+    reader = reader_of(snapshot)
     for number in range(100):
-        board.show(values(number))
+        snapshot.publish(values(number))
         assert number_of(reader.take()) == number
-    assert len(board._pages) <= 3
+    assert len(snapshot._pages) <= 3
 
 
-def test_a_reader_that_holds_much_is_refused_and_keeps_only_a_few_pages(board):
-    reader, other = reader_of(board), reader_of(board)
+def test_a_reader_that_holds_much_is_refused_and_keeps_only_a_few_pages(snapshot):
+    reader, other = reader_of(snapshot), reader_of(snapshot)
     held = []
     for number in range(CELLS_EACH):
-        assert board.show(values(number))
+        assert snapshot.publish(values(number))
         held.append(reader.take())
-    board.show(values(9))
+    snapshot.publish(values(9))
     assert reader.take() is None
     assert [number_of(each) for each in held] == list(range(CELLS_EACH))
     assert number_of(other.take()) == 9
@@ -97,59 +97,59 @@ def test_a_reader_that_holds_much_is_refused_and_keeps_only_a_few_pages(board):
     assert number_of(reader.take()) == 9
 
 
-def test_nothing_is_shown_when_every_page_is_used(board):
-    reader = reader_of(board)
-    board._control[64:128] = bytes(range(1, 65))  # as a reader would who means no good
-    shown = [board.show(values(number)) for number in range(8)]
-    assert False in shown and len(board._pages) <= 4
+def test_nothing_is_published_when_every_page_is_used(snapshot):
+    reader = reader_of(snapshot)
+    snapshot._control[64:128] = bytes(range(1, 65))  # as a reader would who means no good
+    published = [snapshot.publish(values(number)) for number in range(8)]
+    assert False in published and len(snapshot._pages) <= 4
     assert reader.take() is None
 
 
-def test_the_pages_of_a_reader_that_is_gone_are_free(board):
-    place = board.admit()
-    reader = BoardReader(os.getpid(), place, KINDS, LAYOUT)
+def test_the_pages_of_a_reader_that_is_gone_are_free(snapshot):
+    place = snapshot.admit()
+    reader = SnapshotReader(os.getpid(), place, KINDS, LAYOUT)
     held = []
     for number in range(3):
-        board.show(values(number))
+        snapshot.publish(values(number))
         held.append(reader.take())
-    board.dismiss(place)
-    other = reader_of(board)
+    snapshot.dismiss(place)
+    other = reader_of(snapshot)
     for number in range(10):
-        assert board.show(values(number))
+        assert snapshot.publish(values(number))
         assert number_of(other.take()) == number
-    assert len(board._pages) <= 4
+    assert len(snapshot._pages) <= 4
 
 
-def test_hidden_values_are_not_read(board):
-    reader = reader_of(board)
-    board.show(values(1))
-    board.hide()
+def test_withdrawn_values_are_not_read(snapshot):
+    reader = reader_of(snapshot)
+    snapshot.publish(values(1))
+    snapshot.withdraw()
     assert reader.take() is None and not reader.is_over
-    board.show(values(2))
+    snapshot.publish(values(2))
     assert number_of(reader.take()) == 2
 
 
 def test_a_board_that_is_closed_is_over_for_its_readers():
-    board = Board(KINDS, *LAYOUT)
-    reader = reader_of(board)
-    board.show(values(1))
+    snapshot = Snapshot(KINDS, *LAYOUT)
+    reader = reader_of(snapshot)
+    snapshot.publish(values(1))
     held = reader.take()
-    board.close()
+    snapshot.close()
     assert reader.is_over and reader.take() is None
     assert number_of(held) == 1
 
 
-def test_it_is_known_whether_somebody_has_read(board):
-    reader = reader_of(board)
-    board.show(values(1))
-    assert not board.was_read()
+def test_it_is_known_whether_somebody_has_read(snapshot):
+    reader = reader_of(snapshot)
+    snapshot.publish(values(1))
+    assert not snapshot.was_read()
     reader.take()
-    assert board.was_read() and not board.was_read()
+    assert snapshot.was_read() and not snapshot.was_read()
 
 
-def test_there_are_places_for_many_readers_but_not_for_all(board):
+def test_there_are_places_for_many_readers_but_not_for_all(snapshot):
     places = []
-    while (place := board.admit()) is not None:
+    while (place := snapshot.admit()) is not None:
         places.append(place)
         assert len(places) < 1000
     assert len(places) >= 64
@@ -159,21 +159,21 @@ def test_there_are_places_for_many_readers_but_not_for_all(board):
 
 @pytest.mark.parametrize("data", [b"", b"x" * 12, Place(3, 0, 4).pack(), Place(3, 600, 4).pack()])
 def test_what_tells_no_place_is_refused(data):
-    with pytest.raises(ValueError, match="board"):
+    with pytest.raises(ValueError, match="snapshot"):
         Place.unpack(data)
 
 
 def test_what_is_no_board_is_refused():
     with open(os.devnull) as file, pytest.raises(ValueError, match="shared memory"):
-        BoardReader(os.getpid(), Place(file.fileno(), 64, 4), KINDS, LAYOUT)
+        SnapshotReader(os.getpid(), Place(file.fileno(), 64, 4), KINDS, LAYOUT)
 
 
 READER = """
 import sys
 import numpy as np
-from tests.unit.rpc.test_board import KINDS, LAYOUT, number_of
-from millrace.rpc.board import BoardReader, Place
-reader = BoardReader(int(sys.argv[1]), Place.unpack(bytes.fromhex(sys.argv[2])), KINDS, LAYOUT)
+from tests.unit.rpc.test_snapshot import KINDS, LAYOUT, number_of
+from millrace.rpc.snapshot import Place, SnapshotReader
+reader = SnapshotReader(int(sys.argv[1]), Place.unpack(bytes.fromhex(sys.argv[2])), KINDS, LAYOUT)
 print("ready", flush=True)
 newest, held = -1.0, []
 while newest < 3000:
@@ -190,10 +190,10 @@ print("done")
 """
 
 
-def test_another_process_never_reads_half_of_what_is_shown(board):
+def test_another_process_never_reads_half_of_what_is_published(snapshot):
     readers = [
         subprocess.Popen(
-            [sys.executable, "-c", READER, str(os.getpid()), board.admit().pack().hex()],
+            [sys.executable, "-c", READER, str(os.getpid()), snapshot.admit().pack().hex()],
             stdout=subprocess.PIPE,
             text=True,
         )
@@ -204,7 +204,7 @@ def test_another_process_never_reads_half_of_what_is_shown(board):
     number = 0
     while any(reader.poll() is None for reader in readers):
         number += 1
-        board.show(values(number))
+        snapshot.publish(values(number))
         assert number < 5_000_000
     for reader in readers:
         assert reader.communicate()[0] == "done\n" and reader.returncode == 0
