@@ -27,13 +27,14 @@ STAMP := $(VENV)/.installed
 # Millrace anew: a second each, hundreds of times.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test unit interop chaos check format docs bench profile release clean
+.PHONY: help demo test unit interop schedules chaos check format docs bench profile release clean
 
 help:
 	@echo 'make demo    a cluster on this machine learns MNIST'
 	@echo 'make test    run every test'
 	@echo 'make unit    run the unit tests alone'
 	@echo 'make interop run what needs a stock TensorFlow beside Millrace'
+	@echo 'make schedules   10,000 random schedules of the step protocol'
 	@echo 'make chaos   kill and stop the tasks of a training, hundreds of times'
 	@echo 'make check   ruff, mypy and import-linter'
 	@echo 'make format  let ruff rewrite the sources'
@@ -65,6 +66,9 @@ interop: $(STAMP)
 	  MILLRACE_TENSORFLOW_PYTHON=$$python $(PYTHON) -m pytest -q tests/interop
 
 # As many faults as FAULTS says, asynchronous and synchronous, and a table of what they cost.
+schedules: $(STAMP)
+	@MILLRACE_SCHEDULES=10000 $(PYTHON) -m pytest -q -n 2 tests/scenarios -k random
+
 chaos: $(STAMP)
 	@$(PYTHON) tests/process/chaos.py --faults $(or $(FAULTS),200)
 

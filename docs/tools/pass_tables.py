@@ -1,4 +1,4 @@
-"""Writes the tables of passes and of stages into docs/architecture.md, from the code.
+"""Writes the tables of passes, stages and modules into docs/architecture.md, from the code.
 
 python docs/tools/pass_tables.py            # writes them
 python docs/tools/pass_tables.py --check    # fails if they are not what the code says
@@ -7,6 +7,7 @@ python docs/tools/pass_tables.py --check    # fails if they are not what the cod
 from __future__ import annotations
 
 import argparse
+import ast
 import pathlib
 import re
 import sys
@@ -40,6 +41,22 @@ def table_of_stages() -> Iterator[str]:
         yield f"| {row.what} | {MAKERS[made[0]] if made else 'nothing'} |"
 
 
+#: The folders whose modules are listed, in the order in which a step passes through them.
+FOLDERS = ("passes", "protocol", "runtime", "rpc", "server")
+
+
+def table_of_modules() -> Iterator[str]:
+    """A row per module: its name, and the first sentence that it says of itself."""
+    yield "| module | role |"
+    yield "| --- | --- |"
+    for folder in FOLDERS:
+        for path in sorted((ROOT / "millrace" / folder).rglob("*.py")):
+            if path.name != "__init__.py":
+                says = (ast.get_docstring(ast.parse(path.read_text())) or "").partition("\n\n")[0]
+                name = path.relative_to(ROOT / "millrace")
+                yield f"| `{name}` | {' '.join(says.split())} |"
+
+
 #: The stages, by what makes them.
 MAKERS = {
     "AssignStage": "`AssignStage` (`stages/update.py`)",
@@ -59,6 +76,7 @@ TABLES: dict[str, Callable[[], Iterator[str]]] = {
     "CLUSTER": lambda: table_of_passes(pipeline.CLUSTER),
     "TASK": lambda: table_of_passes(pipeline.TASK),
     "STAGES": table_of_stages,
+    "MODULES": table_of_modules,
 }
 
 

@@ -18,12 +18,9 @@ from millrace.platform.file_access import FileAccess
 from millrace.protocol.leaving import LeavingTasks
 from millrace.protocol.step.events import PeerLost
 from millrace.rpc import messages
-from millrace.rpc.channel import Channel, start_thread
-from millrace.rpc.message import Message
+from millrace.rpc.channel import start_thread
 from millrace.rpc.service import on_abandoned
 from millrace.server.drivers.pending_step import PendingStep
-from millrace.server.drivers.prepared_step import PreparedStep
-from millrace.server.drivers.wire import RunContext
 from millrace.server.master_session import MasterSession
 from millrace.server.peers import Peers
 from millrace.server.tasks import filtered_tasks
@@ -154,16 +151,7 @@ class Master:
 
     # -- Answers ---------------------------------------------------------------------------
 
-    def begin(
-        self, number: int, prepared: PreparedStep, context: RunContext, graph: Graph
-    ) -> PendingStep:
-        """Makes a step known, so that what other tasks say of it finds it."""
-        pending = self.pending[number] = PendingStep(
-            number, prepared, context, self.worker, self.peers, graph, self._ask_why
-        )
-        return pending
-
-    def _ask_why(self, address: str, number: int) -> str:
+    def ask_why(self, address: str, number: int) -> str:
         """What the partition of a step waits for at another task, in words, as far as it tells."""
         try:
             answer = self.peers.connection(address).waits(number, _WORD_SECONDS)
@@ -175,18 +163,6 @@ class Master:
     def forget(self, number: int) -> None:
         """A step is over."""
         self.pending.pop(number, None)
-
-    def on_done(self, address: str, message: Message) -> None:
-        """A task says that its partition of a step is over."""
-        pending = self.pending.get(message.step)
-        if pending is not None:
-            pending.on_done(address, message)
-
-    def on_published(self, channel: Channel, message: Message) -> None:
-        """A task says where its variables can be read from now on."""
-        pending = self.pending.get(message.step)
-        if pending is not None:
-            pending.on_published(channel, message)
 
     def needed(self) -> set[str]:
         """The addresses of the tasks that steps wait for."""

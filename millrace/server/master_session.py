@@ -7,6 +7,7 @@ go between the tasks themselves.
 
 from __future__ import annotations
 
+import functools
 import secrets
 import threading
 import time
@@ -312,12 +313,11 @@ class MasterSession:
         if attempt is not None and prepared.graph.changes_state:
             step.record = self._worker.record.begin(attempt)
 
-        def home() -> list[Value]:
-            try:
-                return answered_in_time.run(plan, step, feeds, self._unfinished)
-            except Exception as error:
-                cause = cause_of(error, step)
-                raise (_from_task(self._home, cause) if prepared.remote else cause) from None
+        home = functools.partial(answered_in_time.run, plan, step, feeds, self._unfinished)
+
+        def explain(error: BaseException) -> errors.OpError:
+            cause = cause_of(error, step)
+            return _from_task(self._home, cause) if prepared.remote else cause
 
         pending = self.begin_step(prepared, step, RunContext(values, trace, attempt))
         try:
@@ -328,7 +328,7 @@ class MasterSession:
                 if step.deadline is None:  # Else it is another thread that computes.
                     step.listener = turns.listener(pending.channels, prepared.meets_others)
                     pending.listener = step.listener
-            pending.run(home, step.deadline)
+            pending.run(home, explain, step.deadline)
         finally:
             self.end_step(pending, step)
         found: list[Value] = [None] * prepared.fetches
@@ -360,7 +360,10 @@ class MasterSession:
                 raise self._closed_error()
             self._worker.begin(prepared.graph, number, step)
             self._steps.add(number)
-        pending = self._master.begin(number, prepared, context, self.graph)
+        master = self._master
+        pending = master.pending[number] = PendingStep(
+            number, prepared, context, self._worker, master.peers, self.graph, master.ask_why
+        )
         if prepared.remote:
             step.exchange.pending = pending
             step.why = pending.why

@@ -123,10 +123,11 @@ class Server:
             tasks[definition.job_name][definition.task_index] = self._address
             self._cluster = ClusterSpec(tasks)
             definition.cluster.CopyFrom(self._cluster.as_cluster_def())
+        self._inbound = Inbound()
         self._peers = Peers(
             Identity(self._task, self._address, self._incarnation),
             definition.protocol,
-            lambda channel, message: self._inbound.on_message(channel, message),
+            self._inbound.on_message,
             self._on_lost,
             self._security,
             listens_at=bind_host,
@@ -141,7 +142,7 @@ class Server:
             self._devices,
             definition.default_session_config,
         )
-        self._inbound = Inbound(self._worker, self._master)
+        self._inbound.serve(self._worker, self._master)
         self._leaving = LeavingTasks(self._other_jobs(), self._other_tasks())
         self._worker.sessions.on_session = self._leaving.came
         self._master.leaving = self._leaving

@@ -111,7 +111,10 @@ class Worker:
         with self._lock:
             found = self.partitions.on(event)
         for instruction in found:
-            _PERFORM[type(instruction)](self, instruction)
+            if instruction is not instructions.PUBLISH:
+                _PERFORM[type(instruction)](self, instruction)
+            elif self.snapshots.published:
+                self.snapshots.refresh()
 
     def take(self, number: int, key: events.Key, waits_for: str) -> list[Value] | Deferred:
         """The values of a step under a key, or what will have them.
@@ -170,7 +173,9 @@ class Worker:
 
     def _forget(self, number: int) -> Step:
         step = self._runs[number].step
-        self.count(step)
+        with self._lock:
+            self.steps += 1
+            self.xla_calls += step.xla_calls
         step.cancellation.forget()
         return step
 
@@ -211,8 +216,9 @@ class Worker:
         if first is not None:
             self._heard_of[master] = time.monotonic()
         run = PartitionRun(self, graph, number, step, request, on_done)
-        quick = run.is_quick and master != ""
-        event = events.RunRequested(number, master, graph.facts, first, quick)
+        if master == "":
+            run.is_quick = False  # Its caller waits in a thread of its own.
+        event = events.RunRequested(number, master, graph.facts, first, run.is_quick)
         self._begin(event, run, on_done)
 
     def repeat(self, graph_number: int, number: int, master: str, on_done: OnDone) -> None:
@@ -242,7 +248,7 @@ class Worker:
             if isinstance(instruction, instructions.Refuse):
                 on_done(None, [], instruction.error)
             else:
-                self.perform(instruction)
+                _PERFORM[type(instruction)](self, instruction)
 
     def begin(self, graph: RegisteredGraph, number: int, step: Step) -> None:
         """Makes known that this task's own master runs its partition of a step.
@@ -256,7 +262,7 @@ class Worker:
                 assert isinstance(refused, instructions.Refuse)
                 raise refused.error
             self._runs[number] = run
-        run.end_waits_when_cancelled()
+        step.cancellation.register(run.end_waits)
 
     def end(self, number: int) -> None:
         """Forgets a step that this task's own master has run."""
@@ -308,7 +314,7 @@ class Worker:
             raise op_error(stage.node, error) from None
 
     def count(self, step: Step) -> None:
-        """Counts a step, or a round of one that is repeated."""
+        """Counts a round of a step that is repeated."""
         with self._lock:
             self.steps += 1
             self.xla_calls += step.xla_calls

@@ -28,7 +28,7 @@ from millrace.runtime.planning import plan_of
 from millrace.runtime.resources import ResourceStore
 from millrace.runtime.stages.transfer import ReceiveStage, SendStage
 from millrace.runtime.step import SessionState
-from millrace.server.admission.guest import check_no_python
+from millrace.server.admission.remote_client import check_no_python
 from millrace.server.drivers.relay import Relay
 
 #: Sessions that have registered nothing yet; when there are more, the oldest is forgotten.

@@ -82,7 +82,7 @@ def test_what_is_not_read_any_more_is_not_shown_until_it_is_read_again(training,
     one, other = sessions
     for _ in range(5):
         training.step(one, 0, 1.0)
-    (shown,) = training.cluster["ps", 0].worker.snapshots._published.values()
+    (shown,) = training.cluster["ps", 0].worker.snapshots.published.values()
     add = tf.assign_add(training.v, tf.ones([64, 64])).op
     for _ in range(30):
         other.run(add)
@@ -128,14 +128,14 @@ def test_a_reader_that_is_gone_leaves_no_board(training, sessions, until):
     for i in range(10):
         training.step(sessions[i % 2], i % 2, 1.0)
     snapshots = training.cluster["ps", 0].worker.snapshots
-    (shown,) = snapshots._published.values()
+    (shown,) = snapshots.published.values()
     assert len(shown.readers) == 2
     training.cluster["worker", 1].stop()
     until(lambda: len(shown.readers) == 1)
     for _ in range(5):
         training.step(one, 0, 1.0)
     training.cluster["worker", 0].stop()
-    until(lambda: not snapshots._published)
+    until(lambda: not snapshots.published)
 
 
 def test_a_step_that_fails_before_it_sends_is_not_waited_for(make_cluster, until):
@@ -167,4 +167,4 @@ def test_tasks_that_share_no_memory_are_asked(make_cluster, way):
         one.run(training.v.initializer)
         found = [training.step((one, other)[i % 2], i % 2, 1.0) for i in range(8)]
     assert found == [1.0 + i for i in range(8)]
-    assert not cluster["ps", 0].worker.snapshots._published
+    assert not cluster["ps", 0].worker.snapshots.published

@@ -70,7 +70,7 @@ def test_a_round_is_three_messages_each_way_and_two_xla_calls(any_cluster):
         for _ in range(ROUNDS):
             replica.round(session)
         traffic = worker.peers.traffic()[PS]
-        each_way = 2 if ps.worker.snapshots._published else 3
+        each_way = 2 if ps.worker.snapshots.published else 3
         assert traffic.messages_sent - sent == each_way * ROUNDS
         assert traffic.messages_received - received == each_way * ROUNDS
         assert ps.worker.xla_calls - calls[0] == ROUNDS  # all updates

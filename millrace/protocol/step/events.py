@@ -44,6 +44,9 @@ class StepRequested(NamedTuple):
     """The client wants the step to run."""
 
 
+STEP_REQUESTED = StepRequested()
+
+
 class RepetitionRequested(NamedTuple):
     """A step is to be repeated by the one task that runs it, until it fails or is ended.
 

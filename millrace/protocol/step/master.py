@@ -160,7 +160,9 @@ class MasterStep:
         peer, error = event.peer, event.error
         if peer == HOME:
             self._has_home = False
-            return self._answer() if error is None else self._failed(error)
+            if error is not None:
+                return self._failed(error)
+            return [] if self.waiting and self.error is None else self._answer()
         if self.waiting.pop(peer, None) is None:
             # It had said that it is done: what it has sent was lost since.
             return [] if error is None else self._failed(error)
@@ -169,9 +171,11 @@ class MasterStep:
             return self._failed(error)
         self.answers[peer] = event
         last = self._partitions.last.get(peer)
-        if last is None:
-            return self._answer()
-        return [Deliver(self.number, last[1], event.values[last[0] :]), *self._answer()]
+        # Mostly there are others to wait for.
+        over = [] if self.waiting or self._has_home else self._answer()
+        if last is not None:
+            over.insert(0, Deliver(self.number, last[1], event.values[last[0] :]))
+        return over
 
     def _peer_lost(self, event: events.PeerLost) -> list[Instruction]:
         if event.peer not in self.waiting:

@@ -284,7 +284,7 @@ class TaskSteps:
         return error
 
     def _ended_here(self, event: events.StepEnded) -> list[Instruction]:
-        return [PUBLISH, *self._forget(event.step, event.error)]
+        return self._forget(event.step, event.error)
 
     def _cancelled(self, event: events.Cancelled) -> list[Instruction]:
         step, error = event

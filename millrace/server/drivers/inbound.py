@@ -30,9 +30,12 @@ if TYPE_CHECKING:
 class Inbound:
     """Hands each message to the master or the worker of this task."""
 
-    def __init__(self, worker: Worker, master: Master) -> None:
-        self._worker = worker
-        self._master = master
+    _worker: Worker
+    _master: Master
+
+    def serve(self, worker: Worker, master: Master) -> None:
+        """Sets who is told; before the first message."""
+        self._worker, self._master = worker, master
 
     def on_message(self, channel: Channel, message: Message) -> None:
         """A message has arrived."""
@@ -44,10 +47,14 @@ class Inbound:
         self._worker.deliver(message, channel.address)
 
     def _done(self, channel: Channel, message: Message) -> None:
-        self._master.on_done(channel.address, message)
+        pending = self._master.pending.get(message.step)
+        if pending is not None:
+            pending.on_done(channel.address, message)
 
     def _published(self, channel: Channel, message: Message) -> None:
-        self._master.on_published(channel, message)
+        pending = self._master.pending.get(message.step)
+        if pending is not None:
+            pending.on_published(channel, message)
         message.text = b""
         self._worker.deliver(message, channel.address)
 

@@ -75,16 +75,11 @@ class PartitionRun:
         self.is_quick = session.runs_at_once and graph.has_run and graph.plan.is_quick
         step.exchange = Exchange(worker, graph, number, step.cancellation)
 
-    def end_waits_when_cancelled(self) -> None:
-        """When one op of the partition fails, nobody sends what the others wait for."""
-        number, step, worker = self.number, self.step, self._worker
-
-        def cancelled() -> None:
-            error = step.cancellation.error
-            assert error is not None
-            worker.tell(Cancelled(number, error))
-
-        step.cancellation.register(cancelled)
+    def end_waits(self) -> None:
+        """The step is cancelled. When one op fails, nobody sends what the others wait for."""
+        error = self.step.cancellation.error
+        assert error is not None
+        self._worker.tell(Cancelled(self.number, error))
 
     def execute(self, at_once: bool) -> None:
         """Begins; returns at the end, or when it has to wait."""
@@ -123,7 +118,7 @@ class PartitionRun:
     def _drive(self) -> None:
         worker, step, graph = self._worker, self.step, self.graph
         assert self._request is not None
-        self.end_waits_when_cancelled()
+        self.step.cancellation.register(self.end_waits)
         execution = executor.Execution(graph.plan, step)
         for i, value in enumerate(self._request.feeds):
             execution.provide(i, value)
@@ -187,7 +182,7 @@ class RepeatedRun(PartitionRun):
     def execute(self, at_once: bool) -> None:
         """Begins a round soon."""
         if not self._begun_at:
-            self.end_waits_when_cancelled()
+            self.step.cancellation.register(self.end_waits)
         self._resume(self._begin_round)
 
     def _begin_round(self) -> None:

@@ -26,6 +26,7 @@ from millrace.rpc.turns import Listener
 from millrace.runtime import allotments
 from millrace.server.drivers import wire
 from millrace.server.drivers.prepared_step import PreparedStep
+from millrace.server.drivers.step_errors import as_op_error
 
 if TYPE_CHECKING:
     from millrace.server.peers import Peers
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 #: Runs the home partition: its results, or it raises.
 Home = Callable[[], list[Value]]
+#: What an error of the home partition is for the client.
+Explain = Callable[[BaseException], errors.OpError]
 
 
 class PendingStep:
@@ -78,6 +81,7 @@ class PendingStep:
         #: How long the others have to stop, once the step has failed: until then.
         self._stop_at: float | None = None
         self._home: Home | None = None
+        self._explain: Explain = as_op_error
         self.results: list[Value] = []
         self.channels: list[Channel] = []
         self.listener: Listener | None = None
@@ -89,7 +93,10 @@ class PendingStep:
         with self._lock:
             found = self.step.on(event)
         for instruction in found:
-            _PERFORM[type(instruction)](self, instruction)
+            if instruction is not instructions.PUBLISH:
+                _PERFORM[type(instruction)](self, instruction)
+            elif self._worker.snapshots.published:
+                self._worker.snapshots.refresh()
 
     def read(self, key: int) -> list[Value] | None:
         """What the home partition waits for, if it can be read; else it is asked for."""
@@ -108,8 +115,8 @@ class PendingStep:
         error: errors.OpError | None = None
         try:
             self.results = home()
-        except errors.OpError as failure:
-            error = failure
+        except Exception as failure:
+            error = self._explain(failure)
         except BaseException:  # Ctrl-C: the other tasks must not go on waiting.
             stopped = errors.CancelledError(None, None, "The step was interrupted.")
             self.tell(events.Cancelled(number, stopped))
@@ -168,9 +175,6 @@ class PendingStep:
     def _cancel(self, instruction: instructions.Cancel) -> None:
         self._worker.cancel(instruction.step, instruction.error)
 
-    def _publish(self, instruction: instructions.Publish) -> None:
-        self._worker.snapshots.refresh()
-
     def _await_stop(self, instruction: instructions.AwaitStop) -> None:
         self._stop_at = time.monotonic() + instruction.seconds
         self._wake()
@@ -224,22 +228,24 @@ class PendingStep:
             except errors.OpError as error:
                 self._not_sent(partition.peer, error)
 
-    def run(self, home: Home, deadline: float | None) -> None:
+    def run(self, home: Home, explain: Explain, deadline: float | None) -> None:
         """Runs the step to its end.
 
         Args:
           home: Runs the home partition.
+          explain: Says why it has failed.
           deadline: When the step must be over, if ever.
 
         Raises:
           OpError: What ended it.
         """
-        self._home = home
+        self._home, self._explain = home, explain
         try:
-            self.tell(events.StepRequested())
-            self.wait(deadline)
+            self.tell(events.STEP_REQUESTED)
+            if not self.step.is_over:
+                self.wait(deadline)
         finally:
-            self._home = None
+            self._home, self._explain = None, as_op_error
         if self.step.error is not None:
             raise self.step.error
 
@@ -337,7 +343,6 @@ _PERFORM: dict[type, Callable[[PendingStep, Any], Any]] = {
     instructions.SendCancel: PendingStep._send_cancel,
     instructions.Deliver: PendingStep._deliver,
     instructions.Cancel: PendingStep._cancel,
-    instructions.Publish: PendingStep._publish,
     instructions.AwaitStop: PendingStep._await_stop,
     instructions.Reply: PendingStep._answer,
     instructions.Fail: PendingStep._answer,

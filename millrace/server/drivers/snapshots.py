@@ -98,17 +98,21 @@ class _Published:
 
 
 class Snapshots:
-    """All snapshots of one task."""
+    """All snapshots of one task.
+
+    Attributes:
+      published: The snapshots, by the variables that they are of.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._published: dict[tuple[VariableSlot, ...], _Published] = {}
+        self.published: dict[tuple[VariableSlot, ...], _Published] = {}
         #: How often each reader has asked for each group of variables.
         self._asked: dict[tuple[Channel, tuple[VariableSlot, ...]], int] = {}
 
     def __len__(self) -> int:
         """How many groups of variables are published."""
-        return len(self._published)
+        return len(self.published)
 
     def offer(self, channel: Channel, stage: SendStage, resources: ResourceStore) -> bytes | None:
         """What tells a task where it can read the variables that it has asked for; None if nowhere.
@@ -124,14 +128,14 @@ class Snapshots:
         with self._lock:
             key = tuple(slots)
             asked = self._asked[channel, key] = self._asked.get((channel, key), 0) + 1
-            found = self._published.get(key)
+            found = self.published.get(key)
             if found is not None and found.is_over:
                 found = None
             if asked < _ASKED:
                 return None
             try:
                 if found is None:
-                    found = self._published[key] = _Published(resources, slots)
+                    found = self.published[key] = _Published(resources, slots)
                 place = found.admit(channel)
                 if place is None:
                     found.close()  # Too many have come and gone: the next one makes a new one.
@@ -144,10 +148,10 @@ class Snapshots:
 
     def refresh(self) -> None:
         """Publishes what has changed."""
-        if not self._published:
+        if not self.published:
             return
         with self._lock:
-            for each in list(self._published.values()):
+            for each in list(self.published.values()):
                 if not each.is_over:
                     each.refresh()
 
@@ -155,17 +159,17 @@ class Snapshots:
         """Forgets readers whose channel is closed, and snapshots that nobody is left to read."""
         with self._lock:
             self._asked = {key: n for key, n in self._asked.items() if key[0].is_open}
-            for key, each in list(self._published.items()):
+            for key, each in list(self.published.items()):
                 for channel in [c for c in each.readers if not c.is_open]:
                     each.dismiss(channel)
                 if not each.readers:
                     each.close()
                 if each.is_over:
-                    del self._published[key]
+                    del self.published[key]
 
     def close(self) -> None:
         """Closes all."""
         with self._lock:
-            for each in self._published.values():
+            for each in self.published.values():
                 each.close()
-            self._published.clear()
+            self.published.clear()

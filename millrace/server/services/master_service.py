@@ -20,7 +20,7 @@ from millrace.rpc import messages
 from millrace.rpc.failed_node import with_marked_node
 from millrace.rpc.service import caller, client
 from millrace.rpc.wire_limit import check_fits
-from millrace.server.admission.guest import GraphSize, SessionQuota, read_tensor
+from millrace.server.admission.remote_client import GraphSize, SessionQuota, read_tensor
 from millrace.server.admission.session_leases import SessionLeases
 from millrace.server.drivers import current_attempt
 from millrace.server.drivers.prepared_step import PreparedStep

@@ -26,7 +26,7 @@ from millrace.runtime.deferred import Deferred
 from millrace.runtime.plan import host_value
 from millrace.runtime.step import Step
 from millrace.runtime.step_stats import fill_metadata
-from millrace.server.admission.guest import GraphSize, SessionQuota, machine_of, read_tensor
+from millrace.server.admission.remote_client import GraphSize, SessionQuota, machine_of, read_tensor
 from millrace.server.drivers.wire import RunRequest
 from millrace.server.tasks import filtered_tasks
 from millrace.server.worker import Worker

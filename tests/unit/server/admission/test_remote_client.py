@@ -2,7 +2,7 @@
 
 import pytest
 
-from millrace.server.admission.guest import machine_of
+from millrace.server.admission.remote_client import machine_of
 
 
 @pytest.mark.parametrize(
