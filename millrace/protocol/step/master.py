@@ -61,6 +61,7 @@ class MasterStep:
     """
 
     __slots__ = (
+        "_has_begun",
         "_has_home",
         "_is_last_round",
         "_may_wait",
@@ -81,6 +82,8 @@ class MasterStep:
         self.answers: dict[Peer, PartitionFinished] = {}
         self.error: errors.OpError | None = None
         self.is_over = False
+        #: Whether any task was asked to run.
+        self._has_begun = False
         #: Whether the home partition runs.
         self._has_home = False
         #: Whether the tasks of a failed step may still be waited for.
@@ -101,6 +104,7 @@ class MasterStep:
         number = self.number
         asked: list[Instruction] = []
         for partition in self._partitions.immediate:
+            self._has_begun = True
             self.unbegun.discard(partition.peer)
             asked.append(SendRun(number, partition))
         asked.append(Execute(number))
@@ -114,6 +118,7 @@ class MasterStep:
         if self._is_last_round:
             asked.append(SendLastRound(self.number, partition))
         self.unbegun.clear()
+        self._has_begun = True
         return asked
 
     def _last_round_requested(self, event: events.LastRoundRequested) -> list[Instruction]:
@@ -151,6 +156,7 @@ class MasterStep:
         partition = self._partitions.deferred.get(event.key)
         if partition is None:
             return [PUBLISH, SendValues(*event)]
+        self._has_begun = True
         self.unbegun.discard(partition.peer)
         return [PUBLISH, SendRun(self.number, partition, event.values)]
 
@@ -198,11 +204,15 @@ class MasterStep:
         if self.is_over or self.error is not None:
             return self._answer()
         self.error = error
-        for peer in self.unbegun:
-            del self.waiting[peer]  # It has not heard of the step.
-        self.unbegun.clear()
+        # A task that has not begun is not waited for. It is told all the same, unless nobody has
+        # begun who may have sent it something: that is not to be kept for a step that never comes.
         number = self.number
-        told: list[Instruction] = [SendCancel(number, peer, error) for peer in self.waiting]
+        told: list[Instruction] = []
+        if self._has_begun:
+            told += [SendCancel(number, peer, error) for peer in self.waiting]
+        for peer in self.unbegun:
+            del self.waiting[peer]
+        self.unbegun.clear()
         if self._has_home:
             told.append(Cancel(number, error))
         if self.waiting:

@@ -103,12 +103,19 @@ def test_the_first_error_wins_and_ends_all_partitions(step: MasterStep, first: s
     assert step.on(ends[1]) == [do.PUBLISH, do.Fail(5, BAD)]
 
 
-def test_a_task_that_has_not_heard_of_a_failed_step_never_does(step: MasterStep) -> None:
+def test_a_task_that_has_not_begun_is_told_and_not_waited_for(step: MasterStep) -> None:
+    """What others have sent it for the step must not be kept there."""
     step.on(StepRequested())
     found = step.on(PartitionFinished(5, "ps0", error=BAD))
-    assert kinds(found) == ["Cancel"]
+    assert found == [do.SendCancel(5, "ps1", BAD), do.Cancel(5, BAD)]
     assert step.on(ValuesMade(5, "ps1", 21, b"", ["gradient"])) == []
     assert step.on(PartitionFinished(5, error=GONE)) == [do.PUBLISH, do.Fail(5, BAD)]
+
+
+def test_a_step_that_nobody_has_begun_fails_without_a_word() -> None:
+    step = MasterStep(5, RemotePartitions([PS1]))
+    step.on(StepRequested())
+    assert step.on(Cancelled(5, BAD)) == [do.Cancel(5, BAD)]
 
 
 def test_a_step_that_fails_before_it_begins_does_not_begin(step: MasterStep) -> None:
