@@ -54,11 +54,14 @@ def read_examples(
         except Irregular:
             pass  # Damaged, or merely unusual.
     maps = []
-    for string in serialized:
+    for i, string in enumerate(serialized):
         try:
             maps.append(wire.features_of(string))
         except Exception:
-            raise ValueError(f"Could not parse example input, value: '{text(string)}'") from None
+            where = f" (example {i} of a batch of {len(serialized)})" if len(serialized) > 1 else ""
+            raise ValueError(
+                f"Could not parse example input, value: '{text(string)}'{where}"
+            ) from None
     return read(wire.FeatureMaps(maps))
 
 
@@ -216,11 +219,14 @@ def fixed_column(
     count = math.prod(sizes)
     column = _dense(features, key, kind, places)
     if not column.present.all() and not (default.size or not count):
-        prefix = ""
+        prefix = where = ""
         if places.is_batch:
-            prefix = f"Name: {places.name(int(np.argmin(column.present)))}, "
+            first = int(np.argmin(column.present))
+            prefix = f"Name: {places.name(first)}, "
+            where = f" (example {first} of a batch of {len(features)})"
         raise ValueError(
             f"{prefix}Feature: {key} (data type: {kind_name}) is required but could not be found."
+            f"{where}"
         )
     wrong = np.flatnonzero(column.present & (column.counts != count))
     if len(wrong):

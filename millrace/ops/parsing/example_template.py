@@ -66,13 +66,13 @@ class _Entry(NamedTuple):
       row: Which of the wanted features it is; None for another.
       kind: Of its list.
       header: The bytes before the values.
-      empty: The whole entry where it has no values.
+      empty: The whole entry where it has no values, with the kind that it then has.
     """
 
     row: int | None
     kind: int
     header: _Bytes
-    empty: list[_Bytes]
+    empty: list[tuple[int, _Bytes]]
 
 
 class Found(NamedTuple):
@@ -111,8 +111,8 @@ def learn(features: bytes, rows: Mapping[bytes, int]) -> list[_Entry] | None:
                 return None
             entries.append(entry)
             at = end
-    except IndexError:
-        return None
+    except (IndexError, ValueError):
+        return None  # It ends early, or lengths contradict each other.
     return entries
 
 
@@ -133,9 +133,10 @@ def _learn_entry(entry: bytes, rows: Mapping[bytes, int]) -> _Entry | None:
     if len(entry) - 2 >= _LONG or len(header) < 8 or not entry.startswith(header):
         return None
     empty = []
-    for tail in (bytes([2, kind, 0]), b"\0"):
+    for no_kind, tail in ((kind, bytes([2, kind, 0])), (0, b"\0")):
         whole = header[: value + 1] + tail
-        empty.append(_Bytes(bytes([_FIRST, len(whole) - 2]) + whole[2:]))
+        if len(whole) >= 8:
+            empty.append((no_kind, _Bytes(bytes([_FIRST, len(whole) - 2]) + whole[2:])))
     return _Entry(row, kind, _Bytes(header, lengths), empty)
 
 
@@ -177,7 +178,7 @@ def follow(
 
 def _skip_empty(entry: _Entry, message: Any, at: Any, others: Any, found: Found) -> None:
     """Steps over the entries that have no values."""
-    for kind, whole in zip((entry.kind, 0), entry.empty, strict=True):
+    for kind, whole in entry.empty:
         other, _ = whole.compare(message, at[others])
         those = others[other == 0]
         found.kind[entry.row, those] = kind

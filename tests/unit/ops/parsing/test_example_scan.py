@@ -32,7 +32,7 @@ def _message(draw: random.Random, keys: list[str], most: int) -> bytes:
             )
         elif count:
             feature.float_list.value.extend([draw.random()] * count)
-    return bytes(example.SerializeToString())
+    return bytes(example.SerializeToString(deterministic=True))
 
 
 def _same(batch: list[bytes], features: example_scan.ScannedFeatures) -> None:
@@ -132,7 +132,7 @@ def test_numbers_of_one_length_are_read_as_one_block() -> None:
         for key, value in zip("abc", row, strict=True):
             example.features.feature[key].int64_list.value.append(value)
         values.append(row)
-        batch.append(bytes(example.SerializeToString()))
+        batch.append(bytes(example.SerializeToString(deterministic=True)))
     features = example_scan.ScannedFeatures(batch, ["a", "b", "c"])
     block = features.equal(["c", "a"], wire.INT64_LIST, 1)
     np.testing.assert_array_equal(block[..., 0].T, np.array(values)[:, [2, 0]])
@@ -145,7 +145,7 @@ def test_a_length_that_needs_two_bytes_does_not_follow_a_template_of_one() -> No
     short, long = Example(), Example()
     short.features.feature["key"].bytes_list.value.append(b"x" * 20)
     long.features.feature["key"].bytes_list.value.append(b"x" * 119)
-    batch = [bytes(m.SerializeToString()) for m in (short, long)]
+    batch = [bytes(m.SerializeToString(deterministic=True)) for m in (short, long)]
     message = example_scan.Message(batch)
     ends = np.cumsum([len(b) for b in batch])
     _, start, end = message.fields(ends - [len(b) for b in batch], ends)
@@ -158,3 +158,28 @@ def test_a_length_that_needs_two_bytes_does_not_follow_a_template_of_one() -> No
 def test_integers_that_are_cut_off_are_not_joined_with_the_next_message() -> None:
     with pytest.raises(ValueError, match="cut off"):
         wire.varints(np.array([0x80, 0x01, *([1] * 40)], np.uint8), np.array([1, 41]))
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        b"\n\x1b\n\x1awords\x12\x12\n\x10\n\x04V\xce\x11@\n\x08\xd6I\x95\xbeVor\x0b",
+        b"\n\x02\n\x00",
+        b"\n",
+        b"\n\x05\n\x01i\x12\x00",
+        b"\n\x09\n\x01i\x12\x04\x1a\x02\n\x05",
+    ],
+)
+def test_nothing_is_learnt_from_an_entry_whose_lengths_contradict_each_other(entry: bytes) -> None:
+    assert example_template.learn(entry, {b"i": 0, b"words": 1}) is None
+
+
+def test_a_key_of_one_letter_may_have_no_values() -> None:
+    batch = []
+    for i in range(20):
+        example = Example()
+        example.features.feature["i"].int64_list.value.extend([i] * (i % 3))
+        if i == 7:
+            example.features.feature["i"].Clear()
+        batch.append(bytes(example.SerializeToString(deterministic=True)))
+    _same(batch, example_scan.ScannedFeatures(batch, KEYS))
