@@ -133,6 +133,10 @@ COMPILE_BYTES = Limit(
 )
 GRAPH_NODES = Limit("MILLRACE_MAX_GRAPH_NODES", 1_000_000, "nodes of one session's graph")
 GRAPH_BYTES = Limit("MILLRACE_MAX_GRAPH_BYTES", 2 << 30, "bytes of one session's graph")
+#: A name is looked at, written and matched again and again, and nobody else runs meanwhile.
+NAME_BYTES = Limit(
+    "MILLRACE_MAX_NAME_BYTES", 1 << 16, "bytes of the name of a node, of its device or of an input"
+)
 SESSIONS_PER_CLIENT = Limit(
     "MILLRACE_MAX_SESSIONS_PER_CLIENT", 1000, "open sessions of clients on one machine"
 )
@@ -167,6 +171,7 @@ ALL = (
     MESSAGE_BYTES,
     GRAPH_NODES,
     GRAPH_BYTES,
+    NAME_BYTES,
     SESSIONS_PER_CLIENT,
     CALLS_PER_CLIENT,
     COMPUTING_STEPS_PER_CLIENT,

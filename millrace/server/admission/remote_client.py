@@ -89,8 +89,15 @@ class GraphSize:
         limits.GRAPH_BYTES.check(size, "Bytes of the session's graph")
         for nodes_of in (graph_def.node, *(f.node_def for f in library)):
             for node in nodes_of:
+                _check_names(node)
                 _check_attrs(node)
         self._nodes, self._bytes = nodes, size
+
+
+def _check_names(node: Any) -> None:
+    longest = max(len(node.name), len(node.device), *map(len, node.input), 0)
+    if longest > limits.NAME_BYTES.value:
+        raise limits.NAME_BYTES.error(longest, f"A name of the node {node.name[:40]!r}")
 
 
 def machine_of(client: str) -> str:

@@ -162,6 +162,23 @@ def test_few_bytes_that_stand_for_100_terabytes_are_refused(make_job):
     connection.close()
 
 
+@pytest.mark.parametrize("part", ["name", "device", "input"])
+def test_a_name_of_megabytes_is_refused(make_job, part):
+    cluster, trainer = make_job()
+    request = messages.CreateSessionRequest()
+    node = request.graph_def.node.add(name="n", op="NoOp")
+    if part == "input":
+        node.input.append("^" + "x" * 1_000_000)
+    else:
+        setattr(node, part, "x" * 1_000_000)
+    connection = Connection(address(cluster), Security())
+    with pytest.raises(errors.ResourceExhaustedError, match="MILLRACE_MAX_NAME_BYTES") as told:
+        connection.master().create_session(request, SECONDS)
+    assert len(told.value.message) < 1000
+    connection.close()
+    trainer.step()
+
+
 @pytest.mark.parametrize(
     ("variable", "value"), [("MILLRACE_MAX_GRAPH_NODES", "100"), ("MILLRACE_MAX_GRAPH_BYTES", "9K")]
 )
