@@ -41,7 +41,7 @@ def assign(
     """Replaces a variable's value.
 
     Args:
-      ref: A variable, or a reference tensor.
+      ref: A variable, a reference tensor, or a slice of a variable.
       value: The new value.
       validate_shape: Whether it must have the variable's shape; true when None.
       use_locking: Kept for graphs; updates here never interleave.
@@ -52,6 +52,9 @@ def assign(
     """
     if isinstance(ref, ResourceVariable):
         return ref.assign(value, name=name)
+    # ``v[1:3]`` is no reference, but knows which part of which variable it is.
+    if isinstance(ref, Tensor) and (change := getattr(ref, "assign", None)) is not None:
+        return change(value, name=name)
     return variable_ops.Assign(
         ref, value, validate_shape=validate_shape, use_locking=use_locking, name=name
     )
