@@ -106,3 +106,36 @@ def test_a_training_goes_on_in_tensorflow_and_comes_back(
     for name in theirs["values"]:
         ours = other.get_variable_value(name)
         np.testing.assert_allclose(trained.get_variable_value(name), ours, rtol=1e-5)
+
+
+def test_tensorflow_serves_a_canned_model_of_feature_columns(
+    run_tensorflow: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MILLRACE_COMPILE", "never")
+    (tmp_path / "words.txt").write_text("cat\ndog\nbird\n")
+    fc = tf.feature_column
+    word = fc.categorical_column_with_vocabulary_file(
+        "word", str(tmp_path / "words.txt"), num_oov_buckets=1
+    )
+    buckets = fc.bucketized_column(fc.numeric_column("x", shape=2), [0.0, 1.0])
+    # In a cross sparse features come before dense ones, so that this order is that of both.
+    wide = [word, fc.crossed_column([buckets, "word"], 20)]
+    deep = [fc.numeric_column("x", shape=2), fc.embedding_column(word, 2)]
+    model = tf.estimator.DNNLinearCombinedClassifier(
+        str(tmp_path / "model"),
+        linear_feature_columns=wide,
+        dnn_feature_columns=deep,
+        dnn_hidden_units=[3],
+        linear_optimizer=tf.train.FtrlOptimizer(0.5),
+    )
+    model.train(lambda: input_fn().map(lambda features: (features, [[1], [0], [1]])), steps=4)
+    spec = fc.make_parse_example_spec(wide + deep)
+    receive = tf.estimator.export.build_parsing_serving_input_receiver_fn(spec)
+    folder = model.export_saved_model(str(tmp_path / "export"), receive).decode()
+    answers = run_tensorflow("estimators.py", "serve", json.dumps(folder), json.dumps(ROWS))
+    predictions = model.predict(input_fn)
+    wanted = np.array([next(predictions)["probabilities"] for _ in ROWS])
+    np.testing.assert_allclose(answers["predict"]["probabilities"], wanted, rtol=1e-5)
+    np.testing.assert_allclose(answers["classification"]["scores"], wanted, rtol=1e-5)
+    np.testing.assert_allclose(answers["regression"]["outputs"], wanted[:, 1:], rtol=1e-5)
+    assert answers["classification"]["classes"] == [["0", "1"]] * len(ROWS)
