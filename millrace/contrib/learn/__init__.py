@@ -4,6 +4,10 @@ from millrace.contrib.learn import datasets, learn_runner
 from millrace.contrib.learn.estimator import Estimator, SKCompat
 from millrace.contrib.learn.experiment import Experiment
 from millrace.contrib.learn.export_strategy import ExportStrategy, make_export_strategy
+from millrace.contrib.learn.inferred_columns import (
+    infer_real_valued_columns_from_input,
+    infer_real_valued_columns_from_input_fn,
+)
 from millrace.contrib.learn.model_fn import MetricSpec, ModeKeys, ModelFnOps
 from millrace.contrib.learn.run_config import RunConfig
 from millrace.train import NanLossDuringTrainingError
@@ -19,6 +23,8 @@ __all__ = [
     "RunConfig",
     "SKCompat",
     "datasets",
+    "infer_real_valued_columns_from_input",
+    "infer_real_valued_columns_from_input_fn",
     "learn_runner",
     "make_export_strategy",
 ]

@@ -100,3 +100,12 @@ def test_a_cluster_needs_no_chief(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="is no task of the cluster"):
         monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": "x"}}))
         learn.RunConfig()
+
+
+def test_columns_are_inferred_from_arrays_and_input_functions() -> None:
+    (column,) = learn.infer_real_valued_columns_from_input(np.zeros([4, 3], np.float32))
+    assert (column.key, column.shape) == ("", (3,))
+    (column,) = learn.infer_real_valued_columns_from_input_fn(
+        lambda: ({"x": tf.zeros([4, 2])}, tf.zeros([4]))
+    )
+    assert (column.key, column.shape) == ("x", (2,))
