@@ -4,8 +4,8 @@ from millrace.platform import deferred
 
 __getattr__, __dir__ = deferred.facade(
     __name__,
-    "cluster_resolver crf data distribute distributions estimator feature_column framework layers "
-    "learn legacy_seq2seq lookup losses metrics opt rnn seq2seq signal slim tpu training "
-    "util".split(),
+    "cluster_resolver crf data distribute distributions estimator feature_column framework "
+    "layers learn legacy_seq2seq lookup losses metrics opt rnn seq2seq signal slim staging "
+    "stateless tpu training util".split(),
     globals(),
 )
