@@ -75,8 +75,8 @@ def check() -> None:
         sys.exit("\n".join(found))
 
 
-#: Of the wheel; MNIST is in a distribution of its own.
-MAX_WHEEL_BYTES = 2_000_000
+#: Of the wheel, which has code only: 2.2 MB now. Data are in distributions of their own.
+MAX_WHEEL_BYTES = 2_500_000
 MNIST = ROOT / "packages" / "mnist"
 
 
