@@ -167,7 +167,7 @@ class CompiledStage:
         self, inputs: list[Any], step: Any, shape: Shape | None, reason: str
     ) -> list[Any]:
         """Runs on tier 0, and sees whether compiling pays by now."""
-        start = time.perf_counter()
+        start, cpu = time.perf_counter(), time.thread_time()
         if self._split is not None:
             outputs = self._split.run(inputs, step)
             reason = "parts of it have programs of their own"
@@ -179,7 +179,7 @@ class CompiledStage:
         if step.events is not None:
             step.tiers[self] = f"NumPy: {reason}"
         if shape is not None and self._mode is Mode.BACKGROUND:
-            shape.note_host_run(time.perf_counter() - start)
+            shape.note_host_run(time.perf_counter() - start, time.thread_time() - cpu)
             is_steady = self._split is None or self._same_runs >= _LONG_STEADY_RUNS
             if is_steady and self.programs.wants_program(shape):
                 self._compile_in_background(shape, inputs, step)

@@ -126,10 +126,15 @@ class Shape:
         self.seconds = 0.0
         self.best = self.program_best = float("inf")
 
-    def note_host_run(self, seconds: float) -> None:
-        """Notes how long tier 0 took."""
+    def note_host_run(self, seconds: float, cpu_seconds: float | None = None) -> None:
+        """Notes how long tier 0 took.
+
+        Args:
+          seconds: From its start to its end.
+          cpu_seconds: What it has cost: on a busy machine much less.
+        """
         self.runs += 1
-        self.seconds += seconds
+        self.seconds += seconds if cpu_seconds is None else cpu_seconds
         self.best = min(self.best, seconds)
         if self.runs == 2 and not self.is_queued:
             self.reason = "compiling does not pay yet"
