@@ -5,9 +5,7 @@ Host kernels. The hashes are part of saved models: they are those of TensorFlow.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,10 +31,17 @@ def _cross_shape(c: ShapeContext) -> list[TensorShape]:
     return [TensorShape([None, 2]), TensorShape([None]), TensorShape([2])]
 
 
+class _Column(NamedTuple):
+    """A column's features, row after row, and how many each row has."""
+
+    entries: Any
+    counts: Any
+
+
 def _columns(
     indices: list[Any], values: list[Any], shapes: list[Any], dense: list[Any]
-) -> tuple[list[list[Any]], int]:
-    """The features of each row, column by column (sparse ones first), and the number of rows."""
+) -> tuple[list[_Column], int]:
+    """The columns (sparse ones first), and the number of rows."""
     sizes = [int(shape[0]) for shape in shapes] + [
         part.shape[0] if part.ndim else 0 for part in dense
     ]
@@ -49,65 +54,61 @@ def _columns(
     for i, size in enumerate(sizes):
         if size != sizes[0]:
             raise ValueError(f"Expected batch size {sizes[0]} got {size} at position {i}")
-    columns: list[list[Any]] = []
+    columns: list[_Column] = []
     for where, entries, size in zip(indices, values, sizes, strict=False):
-        rows = where[:, 0]
-        bounds = np.searchsorted(rows, np.arange(size + 1))
-        columns.append([entries[a:b] for a, b in itertools.pairwise(bounds)])
-    columns.extend(list(part) for part in dense)
+        bounds = np.searchsorted(where[:, 0], np.arange(size + 1))
+        columns.append(_Column(entries[bounds[0] : bounds[-1]], np.diff(bounds)))
+    columns.extend(_Column(part.ravel(), np.full(*part.shape)) for part in dense)
     return columns, sizes[0] if sizes else 0
 
 
-def _crosses(columns: list[list[Any]], rows: int) -> Iterator[list[tuple[Any, ...]]]:
-    """The combinations of each row; the last column varies fastest."""
-    for i in range(rows):
-        yield list(itertools.product(*(column[i] for column in columns)))
+def _crossed(columns: list[_Column], rows: int) -> tuple[Any, list[Any], Any]:
+    """All combinations of each row, of which the last column varies fastest.
+
+    Returns:
+      Their indices, of each column the features that they are made of, and the shape.
+    """
+    counts = np.ones(rows, np.int64)
+    for column in columns:
+        counts = counts * column.counts
+    row = np.repeat(np.arange(rows), counts)
+    place = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+    rest, chosen = place, []
+    for entries, lengths in reversed(columns):
+        starts = np.cumsum(lengths) - lengths
+        chosen.append(entries[starts[row] + rest % lengths[row]])
+        rest = rest // lengths[row]
+    indices = np.stack([row, place], 1).astype(np.int64)
+    return indices, chosen[::-1], np.array([rows, counts.max(initial=0)], np.int64)
 
 
-def _result(rows: list[Any]) -> tuple[Any, Any, Any]:
-    """Rows of crosses as the parts of a sparse matrix; values are left to the caller."""
-    lengths = [len(row) for row in rows]
-    total = sum(lengths)
-    starts = np.cumsum([0, *lengths])[:-1]
-    indices = np.empty((total, 2), np.int64)
-    indices[:, 0] = np.repeat(np.arange(len(rows)), lengths)
-    indices[:, 1] = np.arange(total) - np.repeat(starts, lengths)
-    shape = np.array([len(rows), max(lengths, default=0)], np.int64)
-    return indices, [cross for row in rows for cross in row], shape
+def _joined(columns: list[_Column], rows: int, separator: bytes) -> Any:
+    def written(values: Any) -> list[bytes]:
+        if values.dtype == object:
+            return values.tolist()  # type: ignore[no-any-return]
+        return [str(value).encode() for value in values.tolist()]
 
-
-def _joined(columns: list[list[Any]], rows: int, separator: bytes) -> Any:
-    def written(value: Any) -> bytes:
-        return value if isinstance(value, bytes) else str(int(value)).encode()
-
-    indices, crosses, shape = _result(list(_crosses(columns, rows)))
-    return indices, strings(separator.join(map(written, cross)) for cross in crosses), shape
-
-
-def _numbers(column: list[Any], hash_strings: Any) -> list[list[int]]:
-    """A column's features as numbers; all rows' strings are hashed at once."""
-    if not column:
-        return []
-    entries = np.concatenate(column)
-    if entries.dtype == object:
-        entries = hash_strings(entries.tolist())
-    found = entries.astype(np.uint64).tolist()
-    ends = np.cumsum([len(part) for part in column]).tolist()
-    return [found[a:b] for a, b in zip([0, *ends], ends, strict=False)]
+    indices, chosen, shape = _crossed(columns, rows)
+    parts = [written(values) for values in chosen]
+    return indices, strings(separator.join(cross) for cross in zip(*parts, strict=True)), shape
 
 
 def _hashed(
-    columns: list[list[Any]], rows: int, first: int | None, buckets: int, hash_strings: Any
+    columns: list[_Column], rows: int, first: int | None, buckets: int, hash_strings: Any
 ) -> Any:
     """Crosses as hashes: fingerprints of the features, concatenated from left to right."""
-    numbers = [_numbers(column, hash_strings) for column in columns]
-    indices, crosses, shape = _result(list(_crosses(numbers, rows)))
-    matrix = np.array(crosses, np.uint64).reshape(len(crosses), len(columns))
-    parts = list(matrix.T)
+    numbers = [
+        column._replace(entries=hash_strings(column.entries.tolist()))
+        if column.entries.dtype == object
+        else column
+        for column in columns
+    ]
+    indices, chosen, shape = _crossed(numbers, rows)
+    parts = [values.astype(np.uint64) for values in chosen]
     if first is None:
         total, rest = parts[0], parts[1:]
     else:
-        total, rest = np.full(len(crosses), first & (1 << 64) - 1, np.uint64), parts
+        total, rest = np.full(len(indices), first & (1 << 64) - 1, np.uint64), parts
     for part in rest:
         total = fingerprint.concatenate64(total, part)
     limit = buckets if buckets > 0 else np.iinfo(np.int64).max
@@ -182,7 +183,9 @@ def SparseCrossHashed(
     key = (int(salt[0]), int(salt[1]))
     # An integer is hashed by its lowest four bytes, in TensorFlow too.
     columns = [
-        [p if p.dtype == object else strings(v.tobytes()[:4] for v in p) for p in column]
+        column
+        if column.entries.dtype == object
+        else column._replace(entries=strings(v.tobytes()[:4] for v in column.entries))
         for column in columns
     ]
 
