@@ -296,6 +296,7 @@ class _Form:
       is_plain: Whether each argument is one input.
       may_grow: Whether an output can be larger than all inputs.
       only_type: The type of the only output, if it has one and no objects are in it.
+      hands_on: Whether its output is its input.
       fitting: For what sizes of inputs the outputs are known to fit into memory.
     """
 
@@ -303,6 +304,7 @@ class _Form:
         "deciding",
         "edges",
         "fitting",
+        "hands_on",
         "host_keywords",
         "input_places",
         "inputs",
@@ -333,6 +335,7 @@ class _Form:
         self.traced = TracedKernel(node) if traced_kernel.applies(node) else None
         self.edges = [Edge(node, i) for i in range(len(node.output_types))]
         self.is_variable = node.type == "Identity" and is_variable_edge(self.edges[0])
+        self.hands_on = node.type in _HANDING_ON
         self.fitting = memory.Fitting()
         self.may_grow = node.type not in memory.NEVER_LARGER
         self.is_plain = not any(isinstance(place, slice) for place in self.input_places)
@@ -345,6 +348,9 @@ class _Form:
             if all(special in given for special in specials):
                 self.host_keywords = {**self.keywords, **{k: given[k] for k in specials}}
 
+
+#: Ops that do nothing when a step runs.
+_HANDING_ON = frozenset(("Identity", "StopGradient", "PreventGradient"))
 
 #: Ways to get an input: the value of its edge; a variable or a handle of an array; a constant.
 _VALUE, _CHOSEN, _ARRAY, _REFERENCE, _READ, _CONSTANT, _SEVERAL = range(7)
@@ -654,6 +660,9 @@ def run_nodes(
                     env[edge] = gather_inputs(node, env, services)[0]
                 continue
             inputs = gather_inputs(node, env, services)
+            if form.hands_on and type(inputs[0]) is np.ndarray:
+                env[form.edges[0]] = inputs[0]
+                continue
             if form.host_keywords is not None and not services.traced and _are_on_host(inputs):
                 outputs = _call_on_host(node, form, inputs)
             else:

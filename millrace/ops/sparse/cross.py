@@ -85,7 +85,8 @@ def _crossed(columns: list[_Column], rows: int) -> tuple[Any, list[Any], Any]:
 def _joined(columns: list[_Column], rows: int, separator: bytes) -> Any:
     def written(values: Any) -> list[bytes]:
         if values.dtype == object:
-            return values.tolist()  # type: ignore[no-any-return]
+            found: list[bytes] = values.tolist()
+            return found
         return [str(value).encode() for value in values.tolist()]
 
     indices, chosen, shape = _crossed(columns, rows)
