@@ -92,7 +92,11 @@ def cond_while(tf: Any, worker: str = "") -> Model:
         lambda: tf.reduce_mean(tf.abs(tf.matmul(x, w) + x)),
     )
     loss = loss + 0.1 * tf.stop_gradient(root)
-    step = tf.train.GradientDescentOptimizer(0.05).minimize(loss)
+    optimizer = tf.train.GradientDescentOptimizer(0.05)
+    gradients = optimizer.compute_gradients(loss)
+    # Else the loop may read the variable before or after its update.
+    with tf.control_dependencies([loss]):
+        step = optimizer.apply_gradients(gradients)
 
     def make(random: np.random.RandomState) -> dict:
         return {x: random.randn(int(random.randint(16, 65)), 16).astype(np.float32)}
