@@ -127,13 +127,15 @@ def test_a_row_is_sent_once_each_way_however_often_it_is_looked_up(
     cluster = make_cluster({"ps": 2, "worker": 1})
     sent: list[int] = []
     for server in cluster.servers.values():
-        worker, post = server.worker, server.worker.post
+        post = server.peers.post
 
         def note(address: str, message: Any, post: Any = post) -> None:
             sent.extend(t.shape[0] for t in message.tensors if getattr(t, "ndim", 0) == 2)
             post(address, message)
 
-        monkeypatch.setattr(worker, "post", note)
+        # A master sends through its peers, a worker through what it was given of them.
+        monkeypatch.setattr(server.peers, "post", note)
+        monkeypatch.setattr(server.worker, "post", note)
     with tf.device(setter(cluster)):
         ids = tf.placeholder(tf.int64, [None, 5])
         step = minimize(tf.train.AdagradOptimizer(0.5), plain(ids, False))

@@ -31,7 +31,7 @@ def test_a_server_on_a_busy_port_says_so() -> None:
         done = run("server", "--cluster", json.dumps({"ps": [address]}), "--job", "ps", "--task=0")
     assert done.returncode == 1
     assert done.stderr.startswith("millrace server: ")
-    assert f"cannot listen at {address}. Another process may have the port" in done.stderr
+    assert f"cannot listen at {address}: another process has the port" in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 

@@ -13,6 +13,12 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 MILLRACE = [sys.executable, "-m", "millrace"]
 
 
+@pytest.fixture(autouse=True)
+def as_users_run_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compiled in the background, as by default: the other tests wait for the compiler."""
+    monkeypatch.delenv("MILLRACE_COMPILE", raising=False)
+
+
 def run(folder: Path, *arguments: str) -> str:
     done = subprocess.run(
         [*MILLRACE, *arguments], cwd=folder, capture_output=True, text=True, timeout=280

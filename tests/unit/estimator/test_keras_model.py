@@ -23,7 +23,9 @@ def compiled(**options: Any) -> Any:
             layers.Dense(1, activation="sigmoid", name="out"),
         ]
     )
-    model.compile("sgd", "binary_crossentropy", metrics=["accuracy"], **options)
+    model.compile(
+        tf.keras.optimizers.SGD(0.3), "binary_crossentropy", metrics=["accuracy"], **options
+    )
     return model
 
 
@@ -34,6 +36,7 @@ def input_fn() -> Any:
 def test_a_model_is_trained_evaluated_and_asked(tmp_path: Path) -> None:
     with tf.Graph().as_default(), tf.Session() as session:
         tf.keras.backend.set_session(session)
+        tf.set_random_seed(1)
         model = compiled()
         before = model.get_weights()[0]
         estimator = tf.keras.estimator.model_to_estimator(model, model_dir=str(tmp_path))

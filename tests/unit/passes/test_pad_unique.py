@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import millrace as tf
+from millrace.compiler.xla import jnp
 from millrace.passes.pad_unique import pad_unique
 
 OPTIMIZERS: dict[str, Callable[[], Any]] = {
@@ -189,7 +190,8 @@ def test_parts_that_somebody_sees_have_their_own_lengths() -> None:
     assert [f.tolist() for f in found] == [[2], [1, 3, 5], [1, 20, 3, 5]]
 
 
-def test_many_ids_meet_in_few_rounds_and_repeat_where_they_first_occur() -> None:
+@pytest.mark.parametrize("xp", [np, jnp], ids=["numpy", "jax"])
+def test_many_ids_meet_in_few_rounds_and_repeat_where_they_first_occur(xp: Any) -> None:
     from millrace.ops.cluster.padded_unique import PaddedUnique
 
     rng = np.random.default_rng(0)
@@ -199,7 +201,7 @@ def test_many_ids_meet_in_few_rounds_and_repeat_where_they_first_occur() -> None
         np.zeros(5, np.int64),
         np.arange(0, 1 << 20, 1 << 10, dtype=np.int32),
     ):
-        y, first = PaddedUnique.kernel(x, padded=False, check=lambda ok, *_: None)
+        y, first = PaddedUnique.kernel(x, padded=False, check=lambda ok, *_: None, xp=xp)
         _, places, inverse = np.unique(x, return_index=True, return_inverse=True)
         np.testing.assert_array_equal(first, places[inverse])
         kept = np.asarray(y) != np.iinfo(x.dtype).max
