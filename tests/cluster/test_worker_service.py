@@ -244,6 +244,27 @@ def test_an_error_of_a_part_comes_in_the_body_or_as_status_as_asked(doubling, in
     doubling.clean_up(3)
 
 
+@pytest.mark.parametrize("asks_first", [True, False])
+def test_who_waits_for_a_value_of_a_part_that_fails_is_told_the_op(
+    doubling, background, until, cluster, asks_first
+):
+    """Whichever answer reaches a master of TensorFlow first, it names the op that failed."""
+    x = key(doubling.PS, doubling.PS, "_recv_x_0")
+    kept = key(doubling.PS, doubling.WORKER, "to_worker")
+    doubling.definition.node[1].op = "MatMul"
+    doubling.register()
+    if asks_first:
+        waiting = background(lambda: doubling.receive(4, kept))
+        until(lambda: 4 in cluster["ps", 0].worker.partitions.steps)
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        doubling.run(4, [(x, np.zeros([2, 3], np.float32))])
+    if not asks_first:
+        waiting = background(lambda: doubling.receive(4, kept))
+    with pytest.raises(tf.errors.OpError, match="{{node twice}}"):
+        waiting.result()
+    doubling.clean_up(4)
+
+
 @pytest.mark.parametrize("in_body", [True, False])
 def test_an_error_of_a_step_comes_in_the_body_or_as_status_as_asked(cluster, in_body):
     graph = tf.Graph()

@@ -167,13 +167,17 @@ class WorkerService:
         """Waits for a value that was sent to this task in a step."""
         text, step = request.rendezvous_key, request.step_id
         key = text if ";" in text else _number(text)
-        found = self._worker.take(step, key, "a value")
-        if isinstance(found, Deferred):
-            arrived = threading.Event()
-            found.add_callback(lambda _: arrived.set())
-            on_abandoned(lambda: self._worker.tell(WaitAbandoned(step, key)))
-            arrived.wait()
-            found = found.result()
+        try:
+            found = self._worker.take(step, key, "a value")
+            if isinstance(found, Deferred):
+                arrived = threading.Event()
+                found.add_callback(lambda _: arrived.set())
+                on_abandoned(lambda: self._worker.tell(WaitAbandoned(step, key)))
+                arrived.wait()
+                found = found.result()
+        except errors.OpError as error:
+            # It may reach a master of TensorFlow before the answer to RunGraph does.
+            raise with_marked_node(error) from None
         response = messages.RecvTensorResponse(send_start_micros=time.time_ns() // 1000)
         if found and found[0] is DEAD:
             response.is_dead = True
