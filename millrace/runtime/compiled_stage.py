@@ -95,7 +95,7 @@ class CompiledStage:
         self._is_interpreted = False
         #: Set when what another thread compiles ahead is there; None if none does.
         self._ahead: threading.Event | None = None
-        self._slots: tuple[int, _Slots] | None = None
+        self._slots: tuple[ResourceStore, int, _Slots] | None = None
         #: Whether it reads variables and writes none.
         self._only_reads = bool(form.kept) and not form.written
         self._is_long = False
@@ -492,7 +492,7 @@ class CompiledStage:
 
     def _variable_slots(self, resources: ResourceStore) -> _Slots:
         found = self._slots
-        if found is None or found[0] != resources.generation:
+        if found is None or found[0] is not resources or found[1] != resources.generation:
             form = self._form
             kept, donated, written = (
                 [resources.variable(*variable_key(v)) for v in group]
@@ -503,10 +503,11 @@ class CompiledStage:
             # look and the call.
             locked = [s.lock for _, s in sorted({s.serial: s for s in kept + written}.items())]
             found = self._slots = (
+                resources,
                 resources.generation,
                 _Slots(kept, donated, written, locked),
             )
-        return found[1]
+        return found[2]
 
     def _views(self, slots: list[VariableSlot]) -> list[Any]:
         """Values that stay as they are while others update the variables."""

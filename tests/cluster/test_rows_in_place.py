@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import millrace as tf
+from millrace.runtime import store_snapshot
 from millrace.runtime.resources import VariableSlot
 from millrace.runtime.stages import rows
 
@@ -273,3 +274,20 @@ def test_nobody_sees_half_of_an_update(make_cluster: Any) -> None:
     for found in sess.run(list(table)):
         assert (found[::2] == steps * trainers).all() and not found[1::2].any()
     sess.close()
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_a_snapshot_keeps_rows_as_they_were(make_cluster: Any, name: str) -> None:
+    trainer = Trainer(make_cluster({"ps": 2, "worker": 1}), OPTIMIZERS[name]())
+    trainer.train(1, 5, 40)
+    held = [
+        store_snapshot.take(server.worker.resources) for server in trainer.cluster.servers.values()
+    ]
+    before = [{key: np.array(value) for key, value in each} for each in held]
+    now = trainer.values()
+    trainer.train(1, 6, 41)
+    assert any(not np.array_equal(value, now[key]) for key, value in trainer.values().items())
+    for snapshot, values in zip(held, before, strict=True):
+        for key, value in snapshot:
+            np.testing.assert_array_equal(value, values[key])
+    trainer.session.close()
