@@ -18,7 +18,7 @@ from rich.console import Console
 
 HERE = pathlib.Path(__file__).parent
 #: How long a cluster may take to become warm, or a worker to report.
-PATIENCE = 180.0
+TIMEOUT = 180.0
 
 
 #: They hold ports for servers that start later: see millrace/platform/ports.py.
@@ -96,7 +96,7 @@ class Task:
           RuntimeError: It ended, or was silent for too long; with the end of its log.
         """
         try:
-            found = self._reports.get(timeout=PATIENCE)
+            found = self._reports.get(timeout=TIMEOUT)
         except queue.Empty:
             found = None
         if found is None:

@@ -59,7 +59,7 @@ LIBRARIES = (
 #: Of looking at the tasks with perf, from when it looks.
 PERF_SECONDS = 4.0
 #: What perf may take until then; it reads what the process has mapped.
-PERF_PATIENCE = 20.0
+PERF_TIMEOUT = 20.0
 #: However slow the steps are, a part of the measurement takes no longer, and has so many steps.
 PART_SECONDS, LEAST_STEPS = 10.0, 20
 
@@ -181,7 +181,7 @@ def cpu_by_library(processes: dict[str, int], work: Callable[[], Any]) -> dict[s
             for file, process in zip(files, processes.values(), strict=True)
         ]
         try:
-            ended = time.monotonic() + PERF_PATIENCE
+            ended = time.monotonic() + PERF_TIMEOUT
             while time.monotonic() < ended and not all(map(has_begun, files)):
                 work()
             ended = time.monotonic() + PERF_SECONDS

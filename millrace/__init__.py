@@ -5,7 +5,7 @@ This package is a facade: everything in it is re-exported from the folders below
 
 from typing import TYPE_CHECKING
 
-from millrace.platform import deferred, process_tuning, tracebacks
+from millrace.platform import lazy_import, process_tuning, tracebacks
 
 process_tuning.rest_collector()
 tracebacks.install()
@@ -273,7 +273,7 @@ if TYPE_CHECKING:
     )
 else:
     #: No task needs these to serve, nor most programs to train.
-    __getattr__, __dir__ = deferred.facade(
+    __getattr__, __dir__ = lazy_import.facade(
         __name__,
         "app config contrib distribute distributions estimator examples feature_column flags "
         "graph_util keras layers losses metrics python quantization resource_loader "

@@ -46,7 +46,7 @@ INTERRUPTED = 130
 TERMINATED = 143
 USAGE_ERROR = 2
 #: Workers end this soon after a server that they told of the end of the job.
-_FAREWELL_SECONDS = 10.0
+_LEAVING_SECONDS = 10.0
 #: An evaluator on another machine has this long after the workers' end.
 _LAST_EVALUATION_SECONDS = 60.0
 _POLL_SECONDS = 0.2
@@ -550,7 +550,7 @@ class Job:
         if not process.task.serves or all(p.code is not None for p in self.workers):
             return False
         ended = self._ended_at.setdefault(process.task.name, time.monotonic())
-        return time.monotonic() > ended + _FAREWELL_SECONDS
+        return time.monotonic() > ended + _LEAVING_SECONDS
 
     def _dismiss_servers(self) -> None:
         """The workers are done: lets the servers end as they would by themselves."""

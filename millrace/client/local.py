@@ -13,7 +13,7 @@ from millrace.passes import pipeline
 from millrace.passes.node import Edge, Node, Setting
 from millrace.passes.place import local_devices
 from millrace.passes.prune import prune
-from millrace.rpc.messages import DeviceAttributes
+from millrace.rpc.service_messages import DeviceAttributes
 from millrace.runtime import answered_in_time, executor
 from millrace.runtime.cancellation import CLOSED_WHILE_RUNNING
 from millrace.runtime.partial_run import PartialRun

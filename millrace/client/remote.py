@@ -12,7 +12,7 @@ from millrace.graph.graph import Graph
 from millrace.graph.operation import Operation
 from millrace.graph.tensor import Tensor
 from millrace.platform.wait_reporter import WaitReporter
-from millrace.rpc import messages
+from millrace.rpc import service_messages
 from millrace.rpc.failed_node import explained
 from millrace.rpc.service import Connection
 from millrace.rpc.wire_limit import check_fits
@@ -46,7 +46,7 @@ class RemoteBackend:
         self._nodes_sent = 0
         self._functions_sent = 0
         if graph is not None:
-            request = messages.CreateSessionRequest(config=config, target=target)
+            request = service_messages.CreateSessionRequest(config=config, target=target)
             try:
                 self._handle = self._call_patiently("create_session", request).session_handle
             except BaseException:
@@ -86,7 +86,7 @@ class RemoteBackend:
                 new = list(graph._functions.values())[self._functions_sent :]
                 del graph_def.library.function[:]
                 graph_def.library.function.extend(f.to_function_def() for f in new)
-            request = messages.ExtendSessionRequest(
+            request = service_messages.ExtendSessionRequest(
                 session_handle=self._handle,
                 graph_def=graph_def,
                 current_graph_version=self._graph_version,
@@ -127,7 +127,7 @@ class RemoteBackend:
         feeds: Sequence[Tensor],
         values: Sequence[Any],
     ) -> Any:
-        request = messages.RunStepRequest(
+        request = service_messages.RunStepRequest(
             session_handle=self._handle,
             fetch=[tensor.name for tensor in fetches],
             target=[op.name for op in targets],
@@ -159,7 +159,7 @@ class RemoteBackend:
     ) -> str:
         """Starts a partial run on the server."""
         self._extend()
-        request = messages.PartialRunSetupRequest(
+        request = service_messages.PartialRunSetupRequest(
             session_handle=self._handle,
             fetch=[tensor.name for tensor in fetches],
             target=[op.name for op in targets],
@@ -184,13 +184,13 @@ class RemoteBackend:
 
     def list_devices(self) -> list[Any]:
         """The devices of all tasks."""
-        request = messages.ListDevicesRequest(session_handle=self._handle)
+        request = service_messages.ListDevicesRequest(session_handle=self._handle)
         response = self._master.list_devices(request)
         return [*response.local_device, *response.remote_device]
 
     def reset(self, containers: list[str] | None) -> None:
         """Drops containers on all tasks."""
-        request = messages.ResetRequest(
+        request = service_messages.ResetRequest(
             container=containers or [], device_filters=self._config.device_filters
         )
         self._call_patiently("reset", request)
@@ -198,7 +198,7 @@ class RemoteBackend:
 
     def close(self) -> None:
         """Ends the session."""
-        request = messages.CloseSessionRequest(session_handle=self._handle)
+        request = service_messages.CloseSessionRequest(session_handle=self._handle)
         try:
             if self._handle:
                 self._master.close_session(request, timeout=_CLOSE_SECONDS)

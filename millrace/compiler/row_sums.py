@@ -46,27 +46,27 @@ def add_rows(total: Any, to: Any, rows: Any, source: Any) -> None:
     loop(count, total.shape[1], to, source, ones[:count], rows.reshape(-1), total.reshape(-1))
 
 
-def sums_by_row(count: int, places: Any, values: Any) -> Any:
-    """For each of `count` rows the sum of the `values` whose place it is.
+def sums_by_row(count: int, positions: Any, values: Any) -> Any:
+    """For each of `count` rows the sum of the `values` whose position it is.
 
     Args:
       count: How many rows the result has.
-      places: A row for each of `values`; those out of range are left out.
+      positions: A row for each of `values`; those out of range are left out.
       values: Arrays of any shape, along the first axis.
     """
-    inside = (places >= 0) & (places < count)
+    inside = (positions >= 0) & (positions < count)
     if not inside.all():
-        places, values = places[inside], values[inside]
+        positions, values = positions[inside], values[inside]
     total = np.zeros((count, *values.shape[1:]), values.dtype)
-    if not total.size or not len(places):
+    if not total.size or not len(positions):
         return total
     if values.dtype not in (np.float32, np.float64):
-        np.add.at(total, places, values)
+        np.add.at(total, positions, values)
         return total
     width = total.size // count
-    rows = np.ascontiguousarray(values).reshape(len(places), width)
-    order = np.arange(len(places), dtype=np.int32)
-    add_rows(total.reshape(count, width), places.astype(np.int32), rows, order)
+    rows = np.ascontiguousarray(values).reshape(len(positions), width)
+    order = np.arange(len(positions), dtype=np.int32)
+    add_rows(total.reshape(count, width), positions.astype(np.int32), rows, order)
     return total
 
 

@@ -47,7 +47,7 @@ def op(
         ``@TheOp.gradient``.
       host: The kernel is a Python function on NumPy arrays, outside of XLA. If it takes ``xp``,
         it runs while a program is traced when its inputs are known then.
-      blocking: A host kernel that may return a Deferred.
+      blocking: A host kernel that may return a Future.
       static: Inputs whose value decides a shape or the program; the kernel gets them as
         NumPy arrays. A function of the node where it depends on the node which ones do.
       updates: Variable inputs that it reads and writes.

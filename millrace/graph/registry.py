@@ -56,7 +56,7 @@ class OpDefinition:
 
     Attributes:
       kind: ``pure`` (a JAX function, compiled into segments), ``host`` (a Python function on
-        NumPy arrays), or ``blocking`` (a host function that may return a Deferred).
+        NumPy arrays), or ``blocking`` (a host function that may return a Future).
       static_rule: Where `static_inputs` differ from node to node: a function of the node that
         names them.
     """

@@ -23,7 +23,7 @@ from millrace.passes.unneeded import drop_unneeded
 
 _ROUTES = ("_RouteRows", "_RouteIds")
 _STITCH, _SUM = "_RoutedStitch", "_SumRouted"
-#: They only need to know how many places there are.
+#: They only need to know how many positions there are.
 _BAGS = ("_BagOfRows", "_SumBags")
 _TYPES = ("float32", "float64")
 
@@ -53,8 +53,8 @@ class _Bags:
         self._clean_up()
         for node in self._program.nodes:
             if node.type in _ROUTES:
-                places = Edge(node, node.attrs["num_partitions"])
-                users = [n for n in self._program.nodes if places in n.inputs]
+                positions = Edge(node, node.attrs["num_partitions"])
+                users = [n for n in self._program.nodes if positions in n.inputs]
                 if all(n.type in _BAGS for n in users):
                     node.attrs = {**node.attrs, "placed": False}
         return self._program
@@ -63,9 +63,9 @@ class _Bags:
 
     def _join_gradient(self, node: Node) -> None:
         """Sums of rows that were spread out from fewer."""
-        values, places = node.inputs[:2]
+        values, positions = node.inputs[:2]
         flat = values.node
-        if places.node.type not in _ROUTES or flat.type != "Reshape" or node in self._kept:
+        if positions.node.type not in _ROUTES or flat.type != "Reshape" or node in self._kept:
             return
         spread = flat.inputs[0].node
         if spread.type != "BroadcastTo":
@@ -85,7 +85,7 @@ class _Bags:
         controls = [*node.controls, *flat.controls, *spread.controls]
         sums = []
         for i in range(count):
-            routed = [places, *_routed(places.node, count, i), node.inputs[2 + i]]
+            routed = [positions, *_routed(positions.node, count, i), node.inputs[2 + i]]
             inputs = [spread.inputs[0], *routed]
             sums.append(self._make(node, f"{node.name}/part_{i}", "_SumBags", attrs, inputs))
             sums[-1].controls = list(dict.fromkeys(controls))
@@ -106,9 +106,9 @@ class _Bags:
 
     def _join_lookup(self, node: Node) -> None:
         """Rows that are put in order only to be added up."""
-        places, *parts = node.inputs
+        positions, *parts = node.inputs
         rows = _sizes(Edge(node, 0))
-        if places.node.type not in _ROUTES or node in self._kept or not rows or len(rows) != 2:
+        if positions.node.type not in _ROUTES or node in self._kept or not rows or len(rows) != 2:
             return
         sums: list[tuple[Node, Node, int]] = []
         asked: list[tuple[Node, Node]] = []
@@ -151,7 +151,7 @@ class _Bags:
             controls = [*node.controls, *shaped.controls]
             bags = []
             for i, part in enumerate(parts):
-                inputs = [part, places, *_routed(places.node, len(parts), i)]
+                inputs = [part, positions, *_routed(positions.node, len(parts), i)]
                 attrs = {"T": dtype, "size": size}
                 bags.append(self._make(node, f"{total.name}/part_{i}", "_BagOfRows", attrs, inputs))
                 bags[-1].controls = list(dict.fromkeys(controls))

@@ -1,10 +1,10 @@
 """Few lengths for the distinct ids of sparse features, where nobody can tell the difference.
 
 `embedding_lookup_sparse` looks up each id once (Unique), and adds up the rows of the ids of an
-example (SparseSegmentSum and its kin) by the places that Unique gives. How many ids are distinct
+example (SparseSegmentSum and its kin) by the positions that Unique gives. How many ids are distinct
 differs from batch to batch, and all that follows would be compiled for each number. So the first id
-stands a few times more at the end: what is looked up for it there, no place names, and its gradient
-there is zero, which an update of rows that adds up those of one id leaves out.
+stands a few times more at the end: what is looked up for it there, no position names, and its
+gradient there is zero, which an update of rows that adds up those of one id leaves out.
 
 This pass proves that for a Unique: it follows what the ids lead to, from node to node, through
 nodes that treat each row by itself, to those that end it. A node that it does not know, or a value
@@ -41,7 +41,7 @@ _NUMBERS = "numbers"
 #: those that are too many are zeros;
 _ZEROS = "zeros"
 #: which of the distinct rows each row is;
-_PLACES = "places"
+_POSITIONS = "positions"
 #: it is made of the number of rows.
 _SIZE = "size"
 
@@ -65,9 +65,9 @@ def _uniques_of_ids(program: Program) -> list[Node]:
 
 
 def _is_of_ids(node: Node, program: Program) -> bool:
-    places = Edge(node, 1)
+    positions = Edge(node, 1)
     return node.inputs[0].dtype.base_dtype.name in ("int32", "int64") and any(
-        user.type in _COMBINES and user.inputs[1] == places for user in program.nodes
+        user.type in _COMBINES and user.inputs[1] == positions for user in program.nodes
     )
 
 
@@ -115,7 +115,7 @@ def _without_idle_slices(program: Program) -> list[Node]:
 class _Walk:
     def __init__(self, unique: Node) -> None:
         self._unique = unique
-        self._places = Edge(unique, 1)
+        self._positions = Edge(unique, 1)
         self._kinds = {Edge(unique, 0): _ROWS}
 
     def is_unseen(self, ordered: Iterable[Node], results: Iterable[Edge]) -> bool:
@@ -191,15 +191,15 @@ class _Walk:
     def _ended(self, node: Node, given: list[str | None]) -> dict[int, str] | None:
         """What nodes make of it that look at the rows that should be there, or at all but zeros."""
         if node.type in _COMBINES:
-            by_place = given == [_ROWS, None, None] and node.inputs[1] == self._places
-            return {} if by_place else None
+            by_position = given == [_ROWS, None, None] and node.inputs[1] == self._positions
+            return {} if by_position else None
         if node.type in _GRADIENTS:
-            by_place = given == [None, None, None, _SIZE] and node.inputs[1] == self._places
-            return {0: _ZEROS} if by_place else None
+            by_position = given == [None, None, None, _SIZE] and node.inputs[1] == self._positions
+            return {0: _ZEROS} if by_position else None
         if node.type == "Unique":
-            return {1: _PLACES} if given == [_ROWS] else None
+            return {1: _POSITIONS} if given == [_ROWS] else None
         if node.type == "UnsortedSegmentSum":
-            return {} if given == [_ZEROS, _PLACES, None] else None
+            return {} if given == [_ZEROS, _POSITIONS, None] else None
         if node.type in _ADDS_ROWS:
             return {} if given == [None, _ROWS, _ZEROS] else None
         if node.type == "L2Loss":

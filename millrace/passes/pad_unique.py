@@ -6,7 +6,7 @@ UnsortedSegmentSum) and updates those rows; a table in several parts is looked u
 are host ops, as is what hands out the rows of several workers' gradients. They cut a training
 step into several XLA calls, and what follows them would be compiled for every new number. But
 an update may as well be given padding that it drops. This pass finds the ops whose outputs all
-end in places that leave padding out (`padded_values.py`), and replaces them by those of
+end in positions that leave padding out (`padded_values.py`), and replaces them by those of
 `ops/cluster/padded_unique.py`, or by those of `route_rows.py` where rows go to other tasks.
 
 Values that anybody sees (fetches, loops) are never padded, and the user's graph is not touched.

@@ -24,12 +24,12 @@ class Kind(NamedTuple):
 
     Attributes:
       what: ``index``: a vector of row numbers, some of which are padding. ``rows``: as many rows
-        as there are indices, anything where the index is padding. ``places``: which of the rows
+        as there are indices, anything where the index is padding. ``positions``: which of the rows
         of `group` each of the rows of `along` belongs to. ``size``: made of the padded length.
       group: What was picked: values of one group have the same length and padding.
       origins: The host ops that are to be replaced.
-      in_place: Of an index: every entry is its own place, or padding.
-      along: Of places: the group that they are aligned with; None if that has no padding.
+      in_place: Of an index: every entry is its own position, or padding.
+      along: Of positions: the group that they are aligned with; None if that has no padding.
       spread: Of rows: a row for each time that its index occurs, and whoever uses them adds up
         those of one index.
     """
@@ -98,7 +98,7 @@ def _unique(node: Node, kinds: Kinds) -> dict[int, Kind] | None:
         return None
     origins = frozenset((node,)) | (x.origins if x else frozenset())
     along = x.group if x else None
-    return {0: Kind("index", node, origins), 1: Kind("places", node, origins, along=along)}
+    return {0: Kind("index", node, origins), 1: Kind("positions", node, origins, along=along)}
 
 
 def _taken(node: Node, kinds: Kinds) -> dict[int, Kind] | None:
@@ -239,19 +239,19 @@ def _reshape(node: Node, kinds: Kinds) -> dict[int, Kind] | None:
 
 
 def _segment_sum(node: Node, kinds: Kinds) -> dict[int, Kind] | None:
-    """Rows added up by place: as many as there are indices to update."""
-    data, places, count = (kinds.get(edge) for edge in node.inputs)
-    if places is None or count is None or places.what != "places" or count.what != "size":
+    """Rows added up by position: as many as there are indices to update."""
+    data, positions, count = (kinds.get(edge) for edge in node.inputs)
+    if positions is None or count is None or positions.what != "positions" or count.what != "size":
         return None
-    if count.group is not places.group:
+    if count.group is not positions.group:
         return None
-    if places.along is None:
+    if positions.along is None:
         if data is not None:
             return None
-    elif data is None or data.what != "rows" or data.group != places.along:
+    elif data is None or data.what != "rows" or data.group != positions.along:
         return None
-    origins = places.origins | (data.origins if data else frozenset())
-    return {0: Kind("rows", places.group, origins)}
+    origins = positions.origins | (data.origins if data else frozenset())
+    return {0: Kind("rows", positions.group, origins)}
 
 
 def _gather(node: Node, kinds: Kinds) -> dict[int, Kind] | None:

@@ -1,4 +1,4 @@
-"""A program as a GraphDef message, and back: how a task's part of a step reaches the task.
+"""A program as a GraphDef message, and back: how a task's partition of a step reaches the task.
 
 Arguments are ``_Arg`` nodes and results ``_Retval`` nodes, as in TensorFlow; everything else in
 the message is run.

@@ -1,4 +1,4 @@
-"""TensorFlow's own transfer nodes, for parts of graphs that a master of TensorFlow has cut.
+"""TensorFlow's own transfer nodes, for partitions that a master of TensorFlow has cut.
 
 A value is put under a key at the task that makes it, and fetched from there by the task that needs
 it (`RecvTensor`). The key is text: who sends, its incarnation, who receives, the tensor, and which

@@ -1,7 +1,7 @@
 """Rows of a table that lies on several tasks: what goes between them.
 
 `pad_unique.py` finds where rows may be padded. Where they stay on one task, they keep their
-places and padding fills the gaps. Between tasks that would be too much to send. So each part is
+positions and padding fills the gaps. Between tasks that would be too much to send. So each part is
 sent its indices one after the other, filled up with a little padding to one of a few lengths
 (`ops/cluster/routed_rows.py`): whoever receives them is compiled for those lengths only.
 
@@ -50,7 +50,7 @@ class _Route:
         return int(self.leader.attrs["num_partitions"])
 
     @property
-    def places(self) -> Edge:
+    def positions(self) -> Edge:
         """Where each element is among all parts, one after the other."""
         return Edge(self.leader, self.count)
 
@@ -88,7 +88,7 @@ class Routes:
             route = self.of(first)
             if route is not None:
                 data = node.inputs[node.attrs["N"] :]
-                node.inputs = [route.places, *data]
+                node.inputs = [route.positions, *data]
                 _become(node, "_RoutedStitch", {"T": node.attrs["T"], "N": node.attrs["N"]})
             return route is not None
         if node.type in _GATHERS:
@@ -118,8 +118,8 @@ class Routes:
             self._instead[Edge(node, 0)] = node.inputs[0]
             return True
         if node.type == "UnsortedSegmentSum":
-            places = kinds.get(node.inputs[1])
-            if places is None or not self._is_distinct(places.group):
+            positions = kinds.get(node.inputs[1])
+            if positions is None or not self._is_distinct(positions.group):
                 return False
             self._instead[Edge(node, 0)] = node.inputs[0]
             return True
@@ -157,7 +157,7 @@ class Routes:
                     "Tindices": route.leader.attrs["T"],
                     "N": route.count,
                 },
-                [values, route.places, *indices],
+                [values, route.positions, *indices],
                 device=gather.device,
                 order=gather.order,
                 source=gather.source,

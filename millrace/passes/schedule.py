@@ -276,8 +276,8 @@ def static_positions(node: Node) -> set[int]:
     if not arguments:
         return set()
     positions: set[int] = set()
-    places: list[Any] = definition.signature.input_slices(node.attrs)
+    slices = definition.signature.input_slices(node.attrs)
     for i in arguments:
-        place = places[i]
-        positions.update(range(place.start, place.stop) if isinstance(place, slice) else (place,))
+        found = slices[i]
+        positions.update(range(found.start, found.stop) if isinstance(found, slice) else (found,))
     return positions

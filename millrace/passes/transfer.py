@@ -27,9 +27,9 @@ def _receive(*, ctx: Any, node: Any) -> Any:
     return ctx.exchange.receive(node.attrs["source"].decode(), node.attrs["key"])
 
 
-#: Sends values to the task ``to``. The ``last`` ones, after which a part only has to say that it is
-#: over, go with the message that says so. Those ``on_request`` are variables as they are when the
-#: task ``to`` asks for them; they are no part of what is run. ``shapes``: what is known of theirs.
+#: Sends values to the task ``to``. The ``last`` ones, after which a partition only has to say that
+#: it is over, go with the message that says so. Those ``on_request`` are variables as they are when
+#: the task ``to`` asks for them; they are not run. ``shapes``: what is known of theirs.
 SEND = registry.OpDefinition(
     parse(
         "_SendTensors(tensors: [T]) where T: list(type) >= 0; to: string; key: int; "

@@ -19,9 +19,9 @@ from datetime import datetime
 from typing import Any, BinaryIO, Protocol, cast
 
 from millrace.core import errors
-from millrace.platform import deferred, file_access
+from millrace.platform import file_access, lazy_import
 
-fsspec = deferred.module("fsspec")
+fsspec = lazy_import.module("fsspec")
 
 # `scheme://rest`; a Windows drive or a name with a colon is no scheme.
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)

@@ -143,7 +143,7 @@ SESSIONS_PER_CLIENT = Limit(
 CALLS_PER_CLIENT = Limit(
     "MILLRACE_MAX_CALLS_PER_CLIENT", 4000, "calls under way of clients on one machine"
 )
-#: Others wait for their turn, and do not fail.
+#: Others wait for a share, and do not fail.
 COMPUTING_STEPS_PER_CLIENT = Limit(
     "MILLRACE_MAX_COMPUTING_STEPS_PER_CLIENT",
     max(2, os.cpu_count() or 2),

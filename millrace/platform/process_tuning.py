@@ -5,7 +5,7 @@ So what reaches beyond Millrace stands here, is listed (`EFFECTS`, and docs/perf
 off with ``MILLRACE_PROCESS_TUNING=off``: then Millrace is as right, and slower. What the user's
 environment says of malloc, BLAS or XLA holds in any case.
 
-Nothing here imports JAX: the collector rests before anything large is loaded.
+Nothing here imports JAX: the collector pauses before anything large is loaded.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from millrace.platform import deferred, installed
+from millrace.platform import installed, lazy_import
 
 VARIABLE = "MILLRACE_PROCESS_TUNING"
 
 #: What is changed, by the names that docs/performance.md lists it under.
 EFFECTS = {
     "allocator": "malloc keeps up to 1 GB of freed memory for the next step",
-    "garbage collector": "rests while modules load, and passes over them from then on",
+    "garbage collector": "pauses while modules load, and passes over them from then on",
     "imports": "JAX's questions about installed packages are answered quickly, and parts of it "
     "that few programs use load at their first use",
     "XLA flags": "XLA's flags are extended while it reads them, so that updates can be one loop",
@@ -64,7 +64,7 @@ _thresholds_before: list[tuple[int, int, int]] = []
 
 
 def rest_collector() -> None:
-    """Lets the collector rest while modules load; `resume_collector` ends it."""
+    """Pauses the collector while modules load; `resume_collector` ends it."""
     if not _thresholds_before and is_on():
         _thresholds_before.append(gc.get_threshold())
         if _thresholds_before[0][0] > 0:  # else the user has switched it off
@@ -121,7 +121,7 @@ def quick_imports(*later: str) -> Iterator[None]:
     if not is_on():
         yield
         return
-    with installed.quick_answers(), deferred.standing_in(*later):
+    with installed.quick_answers(), lazy_import.replacing(*later):
         yield
 
 
@@ -135,7 +135,7 @@ def load_later(holder: str, name: str, module: str, **present: Any) -> None:
       **present: What it has at once.
     """
     if is_on() and module not in sys.modules:
-        stand_in = deferred.module(module)
+        stand_in = lazy_import.module(module)
         for key, value in present.items():
             setattr(stand_in, key, value)
         setattr(importlib.import_module(holder), name, stand_in)

@@ -1,4 +1,4 @@
-"""An operation that waits for its turn: at a queue, an accumulator, a barrier, a staging area.
+"""An operation that may have to wait: at a queue, an accumulator, a barrier, a staging area.
 
 The state machine that holds it settles it once, with a value or an error, and hands it back to
 the driver in the list of attempts that an event has settled. Who is then told is the driver's

@@ -1,10 +1,10 @@
 """Election of the chief: a lease in a shared register, kept by nothing but compare-and-set.
 
 The register holds one `Record`: who has the lease, under which *token*, and how often it was
-renewed. A candidate reads it in turns. The holder replaces it by the next renewal; anybody else
-who has seen the same record for as long as the lease lasts, by his own clock, replaces it by one of
-his own, with a greater token. A write names the version that was read, so of two writers one is
-refused.
+renewed. A candidate reads it again and again. The holder replaces it by the next renewal; anybody
+else who has seen the same record for as long as the lease lasts, by his own clock, replaces it by
+one of his own, with a greater token. A write names the version that was read, so of two writers one
+is refused.
 
 Invariants:
 
@@ -91,7 +91,7 @@ class Write(NamedTuple):
     version: int
 
 
-class Rest(NamedTuple):
+class Sleep(NamedTuple):
     """An instruction: read again after some seconds."""
 
     seconds: float
@@ -100,7 +100,7 @@ class Rest(NamedTuple):
 class Candidate:
     """One who would be chief.
 
-    Each turn: hand `on_reading` what the register holds, do what it returns, and tell the outcome
+    Each time: hand `on_reading` what the register holds, do what it returns, and tell the outcome
     of a write to `on_written` or `on_refused`. A write whose outcome is not known is told to
     nobody: the next reading shows it.
 
@@ -145,7 +145,7 @@ class Candidate:
         """Makes sure that a term of this candidate gets a greater token."""
         self._highest = max(self._highest, token)
 
-    def on_reading(self, reading: Reading, now: float) -> Write | Rest:
+    def on_reading(self, reading: Reading, now: float) -> Write | Sleep:
         """What to do now that the register was read."""
         record = reading.record
         if record is None:
@@ -165,7 +165,7 @@ class Candidate:
         left = record.seconds - (now - self._known_since)
         if record.released or left <= 0 or not is_latest:
             return self._take(reading)
-        return Rest(min(left, _LOOKED * self._seconds))
+        return Sleep(min(left, _LOOKED * self._seconds))
 
     def release(self, reading: Reading) -> Write | None:
         """What to write so that others need not wait; None if this candidate has no lease."""
@@ -184,17 +184,17 @@ class Candidate:
     def on_refused(self) -> None:
         """The register did not take a write: somebody else was faster."""
 
-    def _begin(self, reading: Reading, now: float) -> Write | Rest:
+    def _begin(self, reading: Reading, now: float) -> Write | Sleep:
         left = self._may_begin - now
-        return Rest(min(left, _LOOKED * self._seconds)) if left > 0 else self._take(reading)
+        return Sleep(min(left, _LOOKED * self._seconds)) if left > 0 else self._take(reading)
 
     def _take(self, reading: Reading) -> Write:
         return Write(Record(self.name, self._highest + 1, 0, self._seconds), reading.version)
 
-    def _keep(self, record: Record, reading: Reading, now: float) -> Write | Rest:
+    def _keep(self, record: Record, reading: Reading, now: float) -> Write | Sleep:
         """Renews what is ours; also after a pause: nobody took it in the meantime."""
         if self._lease == record and reading.record is not None and now < self._renew_at:
-            return Rest(self._renew_at - now)
+            return Sleep(self._renew_at - now)
         return Write(
             record._replace(renewal=record.renewal + 1, seconds=self._seconds), reading.version
         )

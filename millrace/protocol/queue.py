@@ -61,7 +61,7 @@ class Dequeue(Attempt):
 
 
 class Close(Attempt):
-    """Closing, in its turn after the enqueues that wait."""
+    """Closing, after the enqueues that wait."""
 
     __slots__ = ()
 

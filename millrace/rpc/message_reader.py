@@ -15,7 +15,7 @@ from millrace.rpc.message import (
     decode,
     place_of,
 )
-from millrace.rpc.spin import lookout
+from millrace.rpc.spin import spin_policy
 from millrace.rpc.tls_socket import TlsSocket
 
 #: Read at a time: most messages are small, and come whole.
@@ -86,8 +86,8 @@ class MessageReader:
         if self._start:
             self._buffer[:left] = self._buffer[self._start : self._end]
             self._start, self._end = 0, left
-        if lookout.is_on and not self.has_more:
-            lookout.until(self._poll, _never)
+        if spin_policy.is_on and not self.has_more:
+            spin_policy.until(self._poll, _never)
         count: int = self._connection.recv_into(self._buffer[left:])
         self._traffic.bytes_received += count
         self._end = left + count

@@ -10,10 +10,10 @@ import datetime
 import socket
 import ssl
 
-from millrace.platform import deferred
+from millrace.platform import lazy_import
 from millrace.rpc.security import TLS_CA, TLS_CERTIFICATE, TLS_KEY, Security
 
-x509 = deferred.module("cryptography.x509")
+x509 = lazy_import.module("cryptography.x509")
 
 _SECONDS = 1.0
 

@@ -27,8 +27,8 @@ from millrace.rpc import refusal
 from millrace.rpc.callers import Callers, host_of
 from millrace.rpc.channel import start_thread
 from millrace.rpc.grpc_channel import GrpcChannel
-from millrace.rpc.messages import MASTER_METHODS, WORKER_METHODS
 from millrace.rpc.security import Security, is_loopback
+from millrace.rpc.service_messages import MASTER_METHODS, WORKER_METHODS
 
 MASTER = "tensorflow.MasterService"
 WORKER = "tensorflow.WorkerService"
@@ -513,7 +513,7 @@ class Connection:
         return self._ask("Status", b"", timeout)
 
     def waits(self, step: int, timeout: float) -> bytes:
-        """What the server's part of a step waits for, as JSON."""
+        """What the server's partition of a step waits for, as JSON."""
         return self._ask("Status", str(step).encode(), timeout)
 
     def stop_server(self, timeout: float) -> None:

@@ -45,10 +45,10 @@ _FIRST_CELL, _CELLS = 64, 512
 _FIRST_FILE, _MAX_PAGES = 1024 // 8, 64
 #: How many pages one reader may use at a time.
 CELLS_EACH = 4
-_PLACE = struct.Struct("<III")
+_LOCATION = struct.Struct("<III")
 
 
-class Place(NamedTuple):
+class Location(NamedTuple):
     """Where a reader finds a snapshot: its control file, and the reader's cells."""
 
     file: int
@@ -57,26 +57,26 @@ class Place(NamedTuple):
 
     def pack(self) -> bytes:
         """As bytes."""
-        return _PLACE.pack(*self)
+        return _LOCATION.pack(*self)
 
     @classmethod
-    def unpack(cls, data: bytes) -> Place:
+    def unpack(cls, data: bytes) -> Location:
         """From bytes.
 
         Raises:
-          ValueError: They are not a place.
+          ValueError: They are not a location.
         """
         try:
-            place = cls(*_PLACE.unpack(data))
+            location = cls(*_LOCATION.unpack(data))
         except struct.error as error:
             raise ValueError(f"These bytes tell no snapshot: {error}") from None
         if not (
-            place.first_cell >= _FIRST_CELL
-            and place.cells > 0
-            and place.first_cell + place.cells <= _FIRST_CELL + _CELLS
+            location.first_cell >= _FIRST_CELL
+            and location.cells > 0
+            and location.first_cell + location.cells <= _FIRST_CELL + _CELLS
         ):
-            raise ValueError(f"A snapshot has no cells {place.first_cell} + {place.cells}.")
-        return place
+            raise ValueError(f"A snapshot has no cells {location.first_cell} + {location.cells}.")
+        return location
 
 
 class Snapshot:
@@ -108,18 +108,20 @@ class Snapshot:
         self._next_cell = _FIRST_CELL
         self._readers = 0
 
-    def admit(self) -> Place | None:
+    def admit(self) -> Location | None:
         """A place for one more reader; None when there is none."""
         first = self._next_cell
         if first + CELLS_EACH > _FIRST_CELL + _CELLS:
             return None
         self._next_cell += CELLS_EACH
         self._readers += 1
-        return Place(self._file, first, CELLS_EACH)
+        return Location(self._file, first, CELLS_EACH)
 
-    def dismiss(self, place: Place) -> None:
+    def dismiss(self, location: Location) -> None:
         """A reader is gone, and uses no page any more; its cells are never another's."""
-        self._control[place.first_cell : place.first_cell + place.cells] = bytes(place.cells)
+        self._control[location.first_cell : location.first_cell + location.cells] = bytes(
+            location.cells
+        )
         self._readers -= 1
 
     def was_read(self) -> bool:
@@ -135,8 +137,8 @@ class Snapshot:
         if page is None:
             self.withdraw()
             return False
-        for place, array in zip(self._pages[page], arrays, strict=True):
-            place[...] = array
+        for location, array in zip(self._pages[page], arrays, strict=True):
+            location[...] = array
         self._version += 1
         self._page = page
         self._words[_PUBLISHED] = self._version << 8 | page
@@ -196,13 +198,17 @@ class SnapshotReader:
     """A snapshot, for a task that reads it."""
 
     def __init__(
-        self, process: int, place: Place, kinds: Sequence[tuple[Any, Any]], layout: tuple[Any, int]
+        self,
+        process: int,
+        location: Location,
+        kinds: Sequence[tuple[Any, Any]],
+        layout: tuple[Any, int],
     ) -> None:
         """Finds a snapshot.
 
         Args:
           process: The owner.
-          place: What the owner told.
+          location: What the owner told.
           kinds: The type and shape of each array.
           layout: Where each begins on a page, and the size of a page.
 
@@ -210,7 +216,7 @@ class SnapshotReader:
           OSError, ValueError: There is no such snapshot.
         """
         self._process = process
-        self._control = shared_memory.open_file(process, place.file)
+        self._control = shared_memory.open_file(process, location.file)
         if len(self._control) < _CONTROL_BYTES:
             raise ValueError(f"A snapshot of {len(self._control)} bytes is none.")
         self._words = memoryview(self._control).cast("q")
@@ -220,7 +226,7 @@ class SnapshotReader:
         ]
         self._type: Any = type("Page", (_Page, ctypes.c_char * self._size), {})
         self._lock = threading.Lock()
-        self._free = list(range(place.first_cell, place.first_cell + place.cells))
+        self._free = list(range(location.first_cell, location.first_cell + location.cells))
         self._pages: dict[int, Any] = {}
 
     @property

@@ -29,12 +29,12 @@ _ROUND_SECONDS = 0.003
 _LOOKS = 8
 _UNDISTURBED = 0.0005
 #: How long to sleep as ever after a disturbance: at first, and at most.
-_SHORTEST_REST, _LONGEST_REST = 0.02, 10.0
+_SHORTEST_BACKOFF, _LONGEST_BACKOFF = 0.02, 10.0
 #: A disturbance is the first again when there was none for so many times the rest it would cost.
 _FORGOTTEN = 10
 
 
-class Lookout:
+class SpinPolicy:
     """Whether and how the threads of one process look out for messages.
 
     Attributes:
@@ -47,8 +47,8 @@ class Lookout:
         self.is_on_in_rounds = False
         self._clock = clock
         self._one = threading.Lock()
-        self._rests_until = 0.0
-        self._rest = _SHORTEST_REST
+        self._backs_off_until = 0.0
+        self._backoff = _SHORTEST_BACKOFF
 
     def settle(self, cores: int, tasks: int, environment: Mapping[str, str]) -> None:
         """Decides whether to look out.
@@ -77,7 +77,7 @@ class Lookout:
         if not self.is_on:
             return self._offering(poll, is_over) if in_round and self.is_on_in_rounds else []
         now = self._clock()
-        if now < self._rests_until or not self._one.acquire(blocking=False):
+        if now < self._backs_off_until or not self._one.acquire(blocking=False):
             return []
         try:
             end = now + _SECONDS
@@ -88,7 +88,7 @@ class Lookout:
                         return found
                 before, now = now, self._clock()
                 if now - before > _UNDISTURBED:
-                    self._take_rest(now)
+                    self._back_off(now)
                     break
                 if now >= end:
                     break
@@ -113,12 +113,12 @@ class Lookout:
             self._one.release()
         return []
 
-    def _take_rest(self, now: float) -> None:
-        if now - self._rests_until > _FORGOTTEN * self._rest:
-            self._rest = _SHORTEST_REST
-        self._rests_until = now + self._rest
-        self._rest = min(2 * self._rest, _LONGEST_REST)
+    def _back_off(self, now: float) -> None:
+        if now - self._backs_off_until > _FORGOTTEN * self._backoff:
+            self._backoff = _SHORTEST_BACKOFF
+        self._backs_off_until = now + self._backoff
+        self._backoff = min(2 * self._backoff, _LONGEST_BACKOFF)
 
 
 #: Of this process.
-lookout = Lookout()
+spin_policy = SpinPolicy()

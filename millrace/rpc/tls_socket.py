@@ -221,7 +221,7 @@ class TlsSocket:
 
     def shutdown(self, how: int) -> None:
         """Ends both directions; whoever waits wakes."""
-        # Of the socket below: TLS's own farewell would wait for the other side.
+        # Of the socket below: closing TLS would wait for the other side.
         self._socket.shutdown(how)
 
     def close(self) -> None:

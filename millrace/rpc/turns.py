@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
-from millrace.rpc.spin import lookout
+from millrace.rpc.spin import spin_policy
 
 #: The own thread reads again when nobody else has read for so long, in seconds: with nobody
 #: waiting, and with somebody who follows.
@@ -191,7 +191,7 @@ class Listener:
         try:
             if is_over():  # since we looked: whoever did it may have thought that we look again
                 return []
-            events = lookout.until(self._poll, is_over, self.in_round)
+            events = spin_policy.until(self._poll, is_over, self.in_round)
             if not events and not is_over():
                 events = self._poll.poll(math.ceil(seconds * 1000))
         finally:

@@ -6,9 +6,9 @@ which they came. Clients do not wait for each other here: the system shares the 
 that each has. A step that waits for something else (a queue, another task) has no share meanwhile,
 so that steps which wait for each other cannot block each other.
 
-A share belongs to a thread: the one that serves the client's call, or one that goes on with a part
-of a step that another task's master has asked for. Such a part waits for its turn without a thread,
-because whoever brings it reads messages that others wait for.
+A share belongs to a thread: the one that serves the client's call, or one that goes on with a
+partition of a step that another task's master has asked for. Such a partition waits for its share
+without a thread, because whoever brings it reads messages that others wait for.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 
 from millrace.platform import logging
 
-#: Called when its turn has come.
+#: Called when there is a share for it.
 Action = Callable[[], None]
 
 _thread = threading.local()
@@ -79,7 +79,7 @@ class Allotments:
         It has a share until it returns. Who calls this does not wait.
 
         Returns:
-          Whether the action has to wait for its turn.
+          Whether the action has to wait for a share.
         """
         with self._lock:
             computing = self._computing.get(client, 0)
@@ -94,7 +94,7 @@ class Allotments:
         """An action need not be called any more.
 
         Returns:
-          Whether it waited for its turn, and is not called now; False if its turn has come.
+          Whether it waited for a share, and is not called now; False if it has one.
         """
         with self._lock:
             waiting = self._waiting.get(client)
@@ -106,7 +106,7 @@ class Allotments:
             return True
 
     def _run(self, client: str, action: Action | None) -> None:
-        """Calls an action with a share that there is for it, and those whose turn is next."""
+        """Calls an action with a share that there is for it, and those that are next."""
         before = current()
         _thread.share = Share(self, client)
         try:
@@ -114,7 +114,7 @@ class Allotments:
                 try:
                     action()
                 except Exception:  # A mistake of ours; others wait for the share.
-                    logging.error("A part of a step failed to go on", exc_info=True)
+                    logging.error("A partition of a step failed to go on", exc_info=True)
                 action = self._next(client)
         finally:
             _thread.share = before

@@ -86,21 +86,21 @@ def call(node: Node, inputs: list[Any], kernel: Kernel, run: RunNodes) -> list[A
     rule = _rule_of(node)
     if rule is None or not all(isinstance(v, np.ndarray | np.generic | jax.Array) for v in inputs):
         return None
-    places = [i for i, value in enumerate(inputs) if isinstance(value, jax.core.Tracer)]
-    if not any(jnp.issubdtype(inputs[i].dtype, jnp.inexact) for i in places):
+    positions = [i for i, value in enumerate(inputs) if isinstance(value, jax.core.Tracer)]
+    if not any(jnp.issubdtype(inputs[i].dtype, jnp.inexact) for i in positions):
         return None
 
     def compute(*traced: Any) -> list[Any]:
         values = list(inputs)
-        for place, value in zip(places, traced, strict=True):
-            values[place] = value
+        for position, value in zip(positions, traced, strict=True):
+            values[position] = value
         return [jnp.asarray(output) for output in kernel(values)]
 
-    gradient = _gradient(node, rule, inputs, places, compute)
+    gradient = _gradient(node, rule, inputs, positions, compute)
     if gradient is None:
         return None
     differentiable = jax.custom_vjp(compute)
-    count = len(places)
+    count = len(positions)
 
     def forward(*traced: Any) -> tuple[list[Any], list[Any]]:
         outputs = compute(*traced)
@@ -124,7 +124,7 @@ def call(node: Node, inputs: list[Any], kernel: Kernel, run: RunNodes) -> list[A
         return tuple(found)
 
     differentiable.defvjp(forward, backward)
-    outputs: list[Any] = differentiable(*(inputs[place] for place in places))
+    outputs: list[Any] = differentiable(*(inputs[position] for position in positions))
     return outputs
 
 
@@ -141,11 +141,15 @@ def _rule_of(node: Node) -> Any:
 
 
 def _gradient(
-    node: Node, rule: Any, inputs: list[Any], places: list[int], compute: Callable[..., list[Any]]
+    node: Node,
+    rule: Any,
+    inputs: list[Any],
+    positions: list[int],
+    compute: Callable[..., list[Any]],
 ) -> _Gradient | None:
     """The gradient of a node for inputs like these, made at most once; None to leave it to JAX."""
     forms = [
-        (v.shape, str(v.dtype), None if i in places else np.asarray(v).tobytes())
+        (v.shape, str(v.dtype), None if i in positions else np.asarray(v).tobytes())
         for i, v in enumerate(inputs)
     ]
     attrs = sorted((name, repr(value)) for name, value in node.attrs.items())
@@ -154,10 +158,10 @@ def _gradient(
         if key in _known:
             return _known[key]
     found: _Gradient | None = None
-    traced = [jax.ShapeDtypeStruct(inputs[i].shape, inputs[i].dtype) for i in places]  # type: ignore[no-untyped-call]
+    traced = [jax.ShapeDtypeStruct(inputs[i].shape, inputs[i].dtype) for i in positions]  # type: ignore[no-untyped-call]
     if not _is_smooth(jax.make_jaxpr(compute)(*traced).jaxpr):
         try:
-            found = _build(node, rule, inputs, places)
+            found = _build(node, rule, inputs, positions)
         except Exception as error:
             logging.debug("The gradient of %s (%s) is JAX's: %s", node.name, node.type, error)
     with _lock:
@@ -193,12 +197,12 @@ def _has_tangent(equation: Any) -> bool:
     return inexact(equation.invars) and inexact(equation.outvars)
 
 
-def _build(node: Node, rule: Any, inputs: list[Any], places: list[int]) -> _Gradient:
+def _build(node: Node, rule: Any, inputs: list[Any], positions: list[int]) -> _Gradient:
     """The op's gradient as a program of its own."""
     graph = Graph()
     with graph.as_default():
         tensors = [
-            placeholder(value.dtype, value.shape) if i in places else constant(np.asarray(value))
+            placeholder(value.dtype, value.shape) if i in positions else constant(np.asarray(value))
             for i, value in enumerate(inputs)
         ]
         op = graph.create_op(node.type, tensors, attrs=dict(node.attrs))
@@ -207,12 +211,12 @@ def _build(node: Node, rule: Any, inputs: list[Any], places: list[int]) -> _Grad
         if isinstance(made, Tensor | IndexedSlices) or made is None:
             made = [made]
         wanted = [
-            (k, convert_to_tensor(made[place]))
-            for k, place in enumerate(places)
-            if made[place] is not None and is_trainable(tensors[place])
+            (k, convert_to_tensor(made[position]))
+            for k, position in enumerate(positions)
+            if made[position] is not None and is_trainable(tensors[position])
         ]
     grads = [i for i, each in enumerate(given) if each is not None]
-    traced = [tensors[place] for place in places]
+    traced = [tensors[position] for position in positions]
     feeds = [*traced, *op.outputs, *(each for each in given if each is not None)]
     program = inline_calls(prune([tensor for _, tensor in wanted], [], feeds))
     program = program.with_nodes(topological_order(program.nodes))

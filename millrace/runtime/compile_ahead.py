@@ -2,8 +2,8 @@
 
 A parameter server's update waits for gradients, and those for the worker's own compiler. What the
 update is compiled for is known by then: the shapes of its variables, and those that the master has
-noted of what is sent (`_ReceiveTensors`). So tasks compile at the same time, not in turns. What is
-not known, or turns out to be otherwise, is compiled when it is run.
+noted of what is sent (`_ReceiveTensors`). So tasks compile at the same time, not one after the
+other. What is not known, or turns out to be otherwise, is compiled when it is run.
 
 A worker compiles its gradient before it asks for the variables: what it would ask for first would
 be old when the compiler is done, by all the steps that others have made meanwhile.
@@ -112,5 +112,5 @@ class Programs:
             done.set()
 
 
-#: Of this process: a ps has one part of a step for each worker.
+#: Of this process: a ps has a partition for each worker.
 PROGRAMS = Programs()

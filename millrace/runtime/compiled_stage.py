@@ -3,7 +3,7 @@
 `tiers` decides which, for each set of shapes that the stage meets. This module makes the call:
 it takes the variables' locks, hands values in and out, and stores what was written. On tier 1
 variables that are written are donated, so that they are updated in place; on tier 0 they change in
-place while nobody else refers to them.
+position while nobody else refers to them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,14 @@ from millrace.core.aligned import LITTLE, aligned
 from millrace.ops.control_flow.loop_lowering import NotCompilable, Stopped, stopped_by
 from millrace.passes.node import Edge, Node
 from millrace.platform import logging
-from millrace.runtime import bookkeeping, compile_ahead, foregone, host_run, memory, tiers
+from millrace.runtime import (
+    compile_ahead,
+    host_integers,
+    host_run,
+    memory,
+    tiers,
+    trace_time_results,
+)
 from millrace.runtime.cancellation import STOP_WORDS
 from millrace.runtime.kernel_call import StoredState, uninitialized, variable_key
 from millrace.runtime.resources import ResourceStore, VariableSlot
@@ -91,7 +98,7 @@ class CompiledStage:
         #: Its parts, if some of its shapes change and others do not.
         self._split: SplitStage | None = None
         #: How many more runs are made on NumPy before the stage is worth a program.
-        self._runs_on_host = bookkeeping.RUNS if form.is_little else 0
+        self._runs_on_host = host_integers.RUNS if form.is_little else 0
         self._is_interpreted = False
         #: Set when what another thread compiles ahead is there; None if none does.
         self._ahead: threading.Event | None = None
@@ -242,7 +249,7 @@ class CompiledStage:
             notes = outcome.notes
             if notes.aliases:
                 # A host view keeps later updates from reusing the variable's buffer.
-                views = [(place, np.asarray(kept[i])) for place, i in notes.aliases]
+                views = [(position, np.asarray(kept[i])) for position, i in notes.aliases]
             if notes.moves or outcome.stores is not None:
                 _store_some(outcome, slots.written, dynamic)
             else:
@@ -280,15 +287,15 @@ class CompiledStage:
             if form.has_loops and step.cancellation.error is not None:
                 raise step.cancellation.error
             raise_failed_checks(outcome)
-        for place, view in views:
-            outputs.insert(place, view)
+        for position, view in views:
+            outputs.insert(position, view)
         return outputs
 
     # -- Compiling -------------------------------------------------------------------------
 
     def _stays_on_host(self, inputs: list[Any]) -> bool:
         """Whether a stage that is compiled in front of its steps gets no program all the same."""
-        if self._runs_on_host and bookkeeping.is_little(inputs):
+        if self._runs_on_host and host_integers.is_little(inputs):
             self._runs_on_host -= 1
             return True
         return self.programs.is_full
@@ -339,7 +346,7 @@ class CompiledStage:
         program = jitted(self._form, inputs, resources)
         try:
             budget.compile(program.lower(*forms), self.name, self.nodes)
-        except foregone.NothingToCompute as found_out:
+        except trace_time_results.NothingToCompute as found_out:
             shape.known = found_out.results
             return
         except NotCompilable:
@@ -461,7 +468,9 @@ class CompiledStage:
                 lock.release()
         return found
 
-    def _hand_out(self, results: foregone.Results, inputs: list[Any], step: Any) -> list[Any]:
+    def _hand_out(
+        self, results: trace_time_results.Results, inputs: list[Any], step: Any
+    ) -> list[Any]:
         """Stores and returns what is known without a program."""
         form = self._form
         dynamic = [inputs[i] for i in form.dynamic]
@@ -473,12 +482,14 @@ class CompiledStage:
             for value, variable in zip(kept, form.kept, strict=True):
                 if value is None:
                     raise uninitialized(variable)
-            outputs = [foregone.returned(result, dynamic, kept) for result in results.outputs]
+            outputs = [
+                trace_time_results.returned(result, dynamic, kept) for result in results.outputs
+            ]
             for slot, result in zip(slots.written, results.written, strict=True):
-                if isinstance(result, foregone.Input) and form.is_owned(result.place):
-                    slot.value = dynamic[result.place]  # used once, so it is nobody else's
+                if isinstance(result, trace_time_results.Input) and form.is_owned(result.position):
+                    slot.value = dynamic[result.position]  # used once, so it is nobody else's
                 else:
-                    slot.value = foregone.stored(result, dynamic, kept)
+                    slot.value = trace_time_results.stored(result, dynamic, kept)
         finally:
             for lock in reversed(slots.locked):
                 lock.release()
@@ -528,8 +539,8 @@ def _store_some(outcome: Outcome, written: list[VariableSlot], dynamic: list[Any
     # Waits for the program.
     kept_back = () if stores is None else np.flatnonzero(~np.asarray(stores))
     moves = dict(outcome.notes.moves)
-    for place, source in moves.items():
-        written[place].value = dynamic[source]
+    for position, source in moves.items():
+        written[position].value = dynamic[source]
     computed = [slot for i, slot in enumerate(written) if i not in moves]
     for i, (slot, value) in enumerate(zip(computed, outcome.written, strict=True)):
         if i not in kept_back:

@@ -83,10 +83,10 @@ class Binder:
         edges: list[Edge] = []
         if argument is not None:
             signature = node.definition.signature
-            places = signature.input_slices(node.attrs)
-            place = places[signature.input_index(argument)]
-            assert isinstance(place, slice)
-            edges = node.inputs[place]
+            positions = signature.input_slices(node.attrs)
+            position = positions[signature.input_index(argument)]
+            assert isinstance(position, slice)
+            edges = node.inputs[position]
         program = _program(node, function, edges)
         session = step.session.for_dataset()
         tape = Tape.of(program, step.for_session(session), self._make_plan)
@@ -203,7 +203,7 @@ class Tape:
             return
         definition = node.definition
         slots = [self._slot(edge) for edge in node.inputs]
-        takes = [slots[place] for place in definition.signature.input_slices(node.attrs)]
+        takes = [slots[position] for position in definition.signature.input_slices(node.attrs)]
         keywords = {name: node.attrs[name] for name in definition.kernel_attrs}
         bind = Binder(node, step, self._make_plan)
         specials = {"xp": np, "node": node, "ctx": step, "check": check_now, "bind": bind}

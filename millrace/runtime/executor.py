@@ -19,7 +19,7 @@ from millrace.core.aligned import aligned
 from millrace.core.dead import DEAD
 from millrace.platform import file_access
 from millrace.runtime import step_stats
-from millrace.runtime.deferred import Deferred
+from millrace.runtime.future import Future
 from millrace.runtime.kernel_call import op_error
 from millrace.runtime.plan import Plan, host_value
 from millrace.runtime.stage import Stage, Value
@@ -94,8 +94,8 @@ class Execution:
         self._ready = plan.ready_at_once.copy()
         self._remaining = len(plan.stages)
         #: Stages that have begun and wait, and what has come since somebody looked.
-        self._pending: dict[int, Deferred] = {}
-        self._arrived: deque[tuple[int, Deferred]] = deque()
+        self._pending: dict[int, Future] = {}
+        self._arrived: deque[tuple[int, Future]] = deque()
         #: Stages that were dead; used only when the plan may die.
         self._dead: set[int] = set()
         self._error: BaseException | None = None
@@ -155,7 +155,7 @@ class Execution:
                 except Exception as error:
                     self._fail(error)
                     continue
-                if isinstance(outputs, Deferred):
+                if isinstance(outputs, Future):
                     self._pending[i] = outputs
                     outputs.add_callback(functools.partial(self._arrive, i))
                 else:
@@ -174,11 +174,11 @@ class Execution:
         for follower in plan.followers[i]:
             self._release(follower)
 
-    def _finish(self, i: int, deferred: Deferred) -> None:
+    def _finish(self, i: int, future: Future) -> None:
         """Takes what a stage waited for."""
         del self._pending[i]
         try:
-            outputs = deferred.result()
+            outputs = future.result()
         except Exception as error:
             self._fail(op_error(self.plan.stages[i].node, error))
             return
@@ -205,9 +205,9 @@ class Execution:
 
     # -- Arrivals --------------------------------------------------------------------------
 
-    def _arrive(self, i: int, deferred: Deferred) -> None:
+    def _arrive(self, i: int, future: Future) -> None:
         """Notes that a wait is over, in any thread."""
-        self._arrived.append((i, deferred))
+        self._arrived.append((i, future))
         resume = self._resume
         if resume is None:
             if self._waiter is not None:
@@ -289,11 +289,11 @@ class Execution:
         )
 
 
-def _traced_run(stage: Stage, inputs: list[Value], step: Step) -> list[Value] | Deferred:
+def _traced_run(stage: Stage, inputs: list[Value], step: Step) -> list[Value] | Future:
     """Runs a stage and notes when, and of what sizes its outputs are."""
     start = time.time_ns()
     outputs = stage.run(inputs, step)
-    if isinstance(outputs, Deferred):
+    if isinstance(outputs, Future):
         outputs.add_callback(lambda _: step_stats.note(stage, step, start, ()))
         return outputs
     for value in outputs:

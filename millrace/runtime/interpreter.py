@@ -40,7 +40,7 @@ from millrace.passes.transfer import LOOP_RECEIVE, LOOP_SEND
 from millrace.platform import file_access
 from millrace.runtime import allotments
 from millrace.runtime.compiled_stage import random_key
-from millrace.runtime.deferred import Deferred
+from millrace.runtime.future import Future
 from millrace.runtime.kernel_call import (
     Services,
     StoredState,
@@ -143,27 +143,27 @@ class RegionStage:
         """The node's name."""
         return self.node.name
 
-    def run(self, inputs: list[Value], step: Step) -> list[Value] | Deferred:
+    def run(self, inputs: list[Value], step: Step) -> list[Value] | Future:
         """Interprets the region once."""
         values = dict(zip(self._outside, inputs, strict=True))
         interpretation = _Interpretation(self, values, step)
         if not self.may_block:
             return interpretation.run()
-        deferred = Deferred(f"the end of {', '.join(self.loops) or 'a branch'}")
+        future = Future(f"the end of {', '.join(self.loops) or 'a branch'}")
         share = allotments.current()
 
         def interpret() -> None:
             try:
-                turn = contextlib.nullcontext() if share is None else share.anew()
-                with turn, file_access.confined(step.session.file_access):
+                computing = contextlib.nullcontext() if share is None else share.anew()
+                with computing, file_access.confined(step.session.file_access):
                     results = interpretation.run()
             except Exception as error:
-                deferred.set_error(error)
+                future.set_error(error)
             else:
-                deferred.set_result(results)
+                future.set_result(results)
 
         threading.Thread(target=interpret, name="millrace loop", daemon=True).start()
-        return deferred
+        return future
 
     @property
     def loops(self) -> list[str]:
@@ -187,7 +187,7 @@ class _Interpretation:
         self._ready: deque[tuple[Node, _Frame, int]] = deque()
         #: How many nodes wait, and those whose wait is over.
         self._pending = 0
-        self._arrived: deque[tuple[Node, _Frame, int, Deferred]] = deque()
+        self._arrived: deque[tuple[Node, _Frame, int, Future]] = deque()
         self._waiter = Waiter(step)
 
     def run(self) -> list[Any]:
@@ -218,10 +218,10 @@ class _Interpretation:
 
     def _take_arrival(self) -> None:
         self._waiter.wait_beside(self._arrived.__len__)
-        node, frame, number, deferred = self._arrived.popleft()
+        node, frame, number, future = self._arrived.popleft()
         self._pending -= 1
         try:
-            outputs = deferred.result()
+            outputs = future.result()
             if node.definition is not LOOP_RECEIVE:  # A dead value has no type to be held to.
                 outputs = flatten_outputs(node, outputs)
         except Exception as error:
@@ -236,7 +236,7 @@ class _Interpretation:
         if self._step.cancellation.error is not None:
             raise self._step.cancellation.error
         inputs = [self._value(edge, iteration) for edge in node.inputs]
-        outputs: list[Any] | Deferred
+        outputs: list[Any] | Future
         if node.type in MERGES:
             outputs = self._merge(inputs)
         elif node.definition is LOOP_SEND:
@@ -245,7 +245,7 @@ class _Interpretation:
         elif node.definition is LOOP_RECEIVE:
             source, key = node.attrs["source"].decode(), node.attrs["key"]
             found = self._step.exchange.receive(source, key, frame.path(number))
-            outputs = found if isinstance(found, Deferred) else list(found)
+            outputs = found if isinstance(found, Future) else list(found)
         elif node.definition in rendezvous.SENDS:
             value = DEAD if node in iteration.dead else inputs[0]
             key = rendezvous.key_of(node, frame.number, number)
@@ -254,7 +254,7 @@ class _Interpretation:
         elif node.definition in rendezvous.RECEIVES:
             key = rendezvous.key_of(node, frame.number, number)
             found = self._step.exchange.fetch(node, key)
-            outputs = found if isinstance(found, Deferred) else [found]
+            outputs = found if isinstance(found, Future) else [found]
         elif node.type != "ControlTrigger" and (
             node in iteration.dead or any(value is DEAD for value in inputs)
         ):
@@ -266,13 +266,13 @@ class _Interpretation:
             outputs = [inputs[0]]
         else:
             outputs = self._call(node, inputs)
-        if isinstance(outputs, Deferred):
+        if isinstance(outputs, Future):
             self._pending += 1
             outputs.add_callback(functools.partial(self._come, node, frame, number))
         else:
             self._finish(node, outputs, frame, number)
 
-    def _come(self, node: Node, frame: _Frame, number: int, done: Deferred) -> None:
+    def _come(self, node: Node, frame: _Frame, number: int, done: Future) -> None:
         """Notes that a node's wait is over, in any thread."""
         self._arrived.append((node, frame, number, done))
         self._waiter.notify()
@@ -353,7 +353,7 @@ class _Interpretation:
                 return [value, np.array(i, np.int32)]
         return [DEAD, DEAD]
 
-    def _call(self, node: Node, inputs: list[Any]) -> list[Any] | Deferred:
+    def _call(self, node: Node, inputs: list[Any]) -> list[Any] | Future:
         by_identity = reference_positions(node)
         values = []
         for i, value in enumerate(inputs):
@@ -364,7 +364,7 @@ class _Interpretation:
                 value = value if type(value) is np.ndarray else jax.tree.map(np.asarray, value)
             values.append(value)
         result = call(node, values, self._services)
-        if isinstance(result, Deferred):
+        if isinstance(result, Future):
             return result
         if node.definition.kind == "blocking":
             result = flatten_outputs(node, result)

@@ -285,7 +285,7 @@ class _Form:
 
     Attributes:
       inputs: For each input: how to get it, its edge, and what that way needs.
-      input_places: Where each argument stands among the inputs; also `output_places`.
+      input_slices: Where each argument stands among the inputs; also `output_slices`.
       keywords: The attributes that the kernel takes.
       deciding: Positions of inputs whose numbers may decide how large an output is.
       output_types: For each output the NumPy type, or None for objects.
@@ -306,14 +306,14 @@ class _Form:
         "fitting",
         "hands_on",
         "host_keywords",
-        "input_places",
+        "input_slices",
         "inputs",
         "is_plain",
         "is_variable",
         "keywords",
         "may_grow",
         "only_type",
-        "output_places",
+        "output_slices",
         "output_types",
         "traced",
     )
@@ -322,8 +322,8 @@ class _Form:
         definition = node.definition
         self.inputs = _input_ways(node)
         self.deciding = memory.deciding_inputs(node)
-        self.input_places = definition.signature.input_slices(node.attrs)
-        self.output_places = definition.signature.output_slices(node.attrs)
+        self.input_slices = definition.signature.input_slices(node.attrs)
+        self.output_slices = definition.signature.output_slices(node.attrs)
         self.keywords = {name: node.attrs[name] for name in definition.kernel_attrs}
         self.output_types = [
             None
@@ -338,8 +338,8 @@ class _Form:
         self.hands_on = node.type in _HANDING_ON
         self.fitting = memory.Fitting()
         self.may_grow = node.type not in memory.NEVER_LARGER
-        self.is_plain = not any(isinstance(place, slice) for place in self.input_places)
-        only = len(self.output_places) == 1 and not isinstance(self.output_places[0], slice)
+        self.is_plain = not any(isinstance(position, slice) for position in self.input_slices)
+        only = len(self.output_slices) == 1 and not isinstance(self.output_slices[0], slice)
         self.only_type = self.output_types[0] if only else None
         self.host_keywords: dict[str, Any] | None = None
         given = {"xp": np, "node": node, "check": check_now}
@@ -417,14 +417,14 @@ def gather_inputs(node: Node, env: dict[Edge, Any], services: Services) -> list[
 def reference_positions(node: Node) -> set[int]:
     """Positions of the inputs that the kernel takes as variables or handles, not as values."""
     positions: set[int] = set()
-    for arg, place in zip(
+    for arg, position in zip(
         node.definition.signature.inputs,
         node.definition.signature.input_slices(node.attrs),
         strict=True,
     ):
         if arg.is_ref or (arg.dtype is not None and arg.dtype.name == "resource"):
             positions.update(
-                range(place.start, place.stop) if isinstance(place, slice) else (place,)
+                range(position.start, position.stop) if isinstance(position, slice) else (position,)
             )
     return positions
 
@@ -478,13 +478,13 @@ def call(node: Node, inputs: list[Any], services: Services) -> list[Any]:
         if services.differentiated and not on_host:
 
             def kernel(values: Sequence[Any]) -> list[Any]:
-                placed = [values[place] for place in form.input_places]
+                placed = [values[position] for position in form.input_slices]
                 return flatten_outputs(node, definition.kernel(*placed, **keywords))
 
             differentiable = body_gradients.call(node, inputs, kernel, services.run_gradient)
             if differentiable is not None:
                 return differentiable
-        arguments = [inputs[place] for place in form.input_places]
+        arguments = [inputs[position] for position in form.input_slices]
         if on_host and definition.runs_on_numpy:
             with np.errstate(all="ignore"):
                 result = definition.kernel(*arguments, **keywords)
@@ -525,7 +525,7 @@ def _call_on_host(node: Node, form: _Form, inputs: list[Any]) -> list[Any]:
         if form.is_plain:
             result = node.definition.kernel(*inputs, **form.host_keywords)
         else:
-            arguments = [inputs[place] for place in form.input_places]
+            arguments = [inputs[position] for position in form.input_slices]
             result = node.definition.kernel(*arguments, **form.host_keywords)
         if type(result) is np.ndarray and result.dtype == form.only_type:
             return [result]
@@ -555,7 +555,9 @@ def call_plainly(node: Node, inputs: list[Any], ctx: Any) -> list[Any]:
     if "node" in definition.specials:
         keywords["node"] = node
     try:
-        result = definition.kernel(*[inputs[place] for place in form.input_places], **keywords)
+        result = definition.kernel(
+            *[inputs[position] for position in form.input_slices], **keywords
+        )
     except Exception as error:
         found = op_error(node, error)
         raise found from (error if isinstance(found, errors.InternalError) else None)
@@ -567,15 +569,15 @@ def call_plainly(node: Node, inputs: list[Any], ctx: Any) -> list[Any]:
 def flatten_outputs(node: Node, result: Any) -> list[Any]:
     """A kernel's result as one entry an output, with the types that the signature says."""
     form = _form(node)
-    places = form.output_places
-    if not places:
+    positions = form.output_slices
+    if not positions:
         return []
-    results = (result,) if len(places) == 1 else result
-    if len(results) != len(places):
+    results = (result,) if len(positions) == 1 else result
+    if len(results) != len(positions):
         raise AssertionError(f"Kernel of {node.type} returned {len(results)} outputs")
     flat: list[Any] = []
-    for place, item in zip(places, results, strict=True):
-        if isinstance(place, slice):
+    for position, item in zip(positions, results, strict=True):
+        if isinstance(position, slice):
             flat.extend(item)
         else:
             flat.append(item)

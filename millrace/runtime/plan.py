@@ -15,7 +15,7 @@ from millrace.compiler.xla import jax
 from millrace.core import errors
 from millrace.core.convert import is_filled
 from millrace.core.dead import DEAD
-from millrace.core.places import taker
+from millrace.core.positions import taker
 from millrace.ops.control_flow.tensor_array_value import TensorArrayValue
 from millrace.passes.frames import REGION, WAITING_REGION
 from millrace.passes.node import (
@@ -120,15 +120,15 @@ class Plan:
             arguments: set[int] = set()
             for node in stage.nodes:
                 for source in node.predecessors():
-                    place = home.get(source)
-                    if place is not None and place != i:
-                        sources.add(place)
+                    position = home.get(source)
+                    if position is not None and position != i:
+                        sources.add(position)
                     if source in late:
                         arguments.add(late[source])
-            for place in sources:
-                self.followers[place].append(i)
-            for place in arguments:
-                self.argument_followers[place].append(i)
+            for position in sources:
+                self.followers[position].append(i)
+            for position in arguments:
+                self.argument_followers[position].append(i)
             self.waits[i] = len(sources) + len(arguments)
         self.ready_at_once = [i for i, count in enumerate(self.waits) if count == 0]
         #: For each result the stage that makes it, or None for arguments and constants.

@@ -13,7 +13,7 @@ from millrace.core.value import Value as Value
 from millrace.passes.node import Edge, Node
 
 if TYPE_CHECKING:
-    from millrace.runtime.deferred import Deferred
+    from millrace.runtime.future import Future
     from millrace.runtime.step import Step
 
 
@@ -48,7 +48,7 @@ class Stage(Protocol):
     def is_short(self) -> bool:
         """Whether it never holds a thread for long: no files, no user's Python, no own wait."""
 
-    def run(self, inputs: list[Value], step: Step) -> list[Value] | Deferred:
+    def run(self, inputs: list[Value], step: Step) -> list[Value] | Future:
         """Runs it.
 
         Args:
@@ -56,5 +56,5 @@ class Stage(Protocol):
           step: The step's context: resources, cancellation, counters.
 
         Returns:
-          The values of `outputs`; or, if it `may_block`, a Deferred of them.
+          The values of `outputs`; or, if it `may_block`, a Future of them.
         """

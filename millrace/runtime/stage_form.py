@@ -16,7 +16,7 @@ from millrace.passes.function_body import (
 )
 from millrace.passes.node import Edge, Node, is_variable_edge, variable_of
 from millrace.passes.schedule import SHAPE_QUERIES, static_positions
-from millrace.runtime import bookkeeping, foregone, guarded_writes
+from millrace.runtime import guarded_writes, host_integers, trace_time_results
 from millrace.runtime.plain_update import is_plain_update
 from millrace.runtime.variable_use import VariableUse
 
@@ -76,7 +76,7 @@ class StageForm:
             if edge.node.type == "Const"
             and edge not in static
             and is_filled(edge.node.attrs["value"])
-            and edge.node.attrs["value"].nbytes > foregone.LARGEST_CONSTANT
+            and edge.node.attrs["value"].nbytes > trace_time_results.LARGEST_CONSTANT
         ]
         self.inputs = list(inputs)
         self.static = [i for i, edge in enumerate(self.inputs) if edge in static]
@@ -84,7 +84,7 @@ class StageForm:
         self.writes = guarded_writes.Writes(nodes)
         self.random_nodes = [n for n in nodes if is_random(n)]
         self.is_empty = not outputs and not use.written and not self.has_checks
-        self.is_little = not (use.read or use.written) and bookkeeping.is_bookkeeping(nodes)
+        self.is_little = not (use.read or use.written) and host_integers.are_host_integers(nodes)
         self.in_one_pass = is_plain_update(nodes)
         self.has_loops = _has_loops(nodes)
 
@@ -93,9 +93,9 @@ class StageForm:
         values = (np.asarray(inputs[i]) for i in self.static)
         return tuple((value.shape, value.dtype.str, value.tobytes()) for value in values)
 
-    def is_owned(self, place: int) -> bool:
+    def is_owned(self, position: int) -> bool:
         """Whether the input at a position among `dynamic` is nobody else's."""
-        return self.inputs[self.dynamic[place]] in self.owned
+        return self.inputs[self.dynamic[position]] in self.owned
 
 
 def _has_loops(nodes: list[Node]) -> bool:

@@ -19,7 +19,7 @@ from millrace.ops.control_flow.loop_lowering import traced_with
 from millrace.ops.random import philox
 from millrace.passes.function_body import random_name
 from millrace.passes.node import Edge, Node
-from millrace.runtime import compile_ahead, foregone, guarded_writes, memory
+from millrace.runtime import compile_ahead, guarded_writes, memory, trace_time_results
 from millrace.runtime.kernel_call import Services, op_error
 from millrace.runtime.resources import ResourceStore
 from millrace.runtime.stage_form import StageForm
@@ -143,7 +143,7 @@ def _trace(
     aliases = [(i, buffers[id(o)]) for i, o in enumerate(results) if id(o) in buffers]
     outputs = [value for value in results if id(value) not in buffers]
     moves = [] if stores else _moves(form, values, dynamic)
-    moved = {form.written[place] for place, _ in moves}
+    moved = {form.written[position] for position, _ in moves}
     written = [values[v] for v in form.written if v not in moved]
     stored = None
     if stores:
@@ -153,15 +153,15 @@ def _trace(
     # What is donated is written in place.
     memory.check_held(_bytes([*outputs, *written]) - _bytes(donated), resources)
     if not (checks or stores or donated or form.random_nodes):
-        foregone.look(results, [values[v] for v in form.written], dynamic, kept)
+        trace_time_results.look(results, [values[v] for v in form.written], dynamic, kept)
     return Outcome(outputs, written, stored, stacked, details, Notes(checks, aliases, moves))
 
 
 def _moves(form: StageForm, values: dict[Node, Any], dynamic: list[Any]) -> list[tuple[int, int]]:
     """Variables whose new values are inputs as they came: no program need copy those."""
     owned = {id(value): i for i, value in enumerate(dynamic) if form.is_owned(i)}
-    places = ((k, owned.pop(id(values[v]), -1)) for k, v in enumerate(form.written))
-    return [(place, source) for place, source in places if source >= 0]
+    positions = ((k, owned.pop(id(values[v]), -1)) for k, v in enumerate(form.written))
+    return [(position, source) for position, source in positions if source >= 0]
 
 
 def _bytes(values: list[Any]) -> int:

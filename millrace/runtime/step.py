@@ -15,7 +15,7 @@ from millrace.passes.function_body import bodies_of, random_name
 from millrace.passes.node import Node
 from millrace.platform.file_access import FileAccess
 from millrace.runtime.cancellation import Cancellation
-from millrace.runtime.deferred import Deferred
+from millrace.runtime.future import Future
 from millrace.runtime.resources import ResourceStore
 
 
@@ -143,13 +143,13 @@ class Step:
         """A step of another session that is run as this one is, and outlives it."""
         return Step(session, self._runner)
 
-    def deferred(self, waits_for: str | Callable[[], str]) -> Deferred:
+    def future(self, waits_for: str | Callable[[], str]) -> Future:
         """What a blocking kernel returns while it cannot answer yet.
 
         Args:
           waits_for: What is waited for, in words; shown when the wait lasts.
         """
-        return Deferred(waits_for)
+        return Future(waits_for)
 
     def wait_until_done(self) -> None:
         """Waits for the XLA program that was dispatched last.

@@ -27,7 +27,7 @@ from collections.abc import Callable
 from typing import Any
 
 from millrace.platform import logging
-from millrace.runtime import foregone
+from millrace.runtime import trace_time_results
 
 #: For so many sets of shapes a stage has programs; those used last stay.
 MAX_PROGRAMS = 24
@@ -119,7 +119,7 @@ class Shape:
 
     def __init__(self) -> None:
         self.program: Any = None
-        self.known: foregone.Results | None = None
+        self.known: trace_time_results.Results | None = None
         self.reason = "these shapes are new"
         self.is_queued = False
         self.runs = self.program_runs = 0
@@ -228,11 +228,11 @@ class BackgroundCompiler:
     What is compiled for long does not hold up the rest: another thread goes on with it.
 
     Args:
-      patience: Seconds after which a job is one that lasts.
+      long_seconds: Seconds after which a job is one that lasts.
     """
 
-    def __init__(self, patience: float = _LONG_COMPILE_SECONDS) -> None:
-        self._patience = patience
+    def __init__(self, long_seconds: float = _LONG_COMPILE_SECONDS) -> None:
+        self._long_seconds = long_seconds
         self._lock = threading.Lock()
         self._jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._threads: set[threading.Thread] = set()
@@ -274,7 +274,7 @@ class BackgroundCompiler:
                     self._threads.discard(me)
                     return
                 job = self._jobs.get()
-            lasts = threading.Timer(self._patience, self._step_aside, (me,))
+            lasts = threading.Timer(self._long_seconds, self._step_aside, (me,))
             lasts.daemon = True
             lasts.start()
             try:

@@ -99,8 +99,8 @@ class _Traced:
 
             state = TracedState(dict(zip(variables, held, strict=True)))
             given = list(inputs)
-            for place, value in zip(dynamic, values, strict=True):
-                given[place] = value
+            for position, value in zip(dynamic, values, strict=True):
+                given[position] = value
             given = [
                 VariableRef(state, value.node) if isinstance(value, VariableRef) else value
                 for value in given
@@ -133,8 +133,8 @@ class _Traced:
                 message = check.message(*values) if callable(check.message) else check.message
                 raise errors.InvalidArgumentError(None, None, str(message))
             start += check.value_count
-        for place, variable in self._references.items():
-            found.insert(place, VariableRef(state, variable))
+        for position, variable in self._references.items():
+            found.insert(position, VariableRef(state, variable))
         return found, written
 
 

@@ -32,9 +32,9 @@ class VariableUse:
                     found = variable_of(edge) if is_variable_edge(edge) else None
                     if found is not None and edge.dtype.name != "resource":
                         self._note_read(found, in_body=True)
-            places = node.definition.signature.input_slices(node.attrs)
-            updates = {places[i] for i in node.definition.updates}
-            overwrites = {places[i] for i in node.definition.overwrites}
+            positions = node.definition.signature.input_slices(node.attrs)
+            updates = {positions[i] for i in node.definition.updates}
+            overwrites = {positions[i] for i in node.definition.overwrites}
             for i, edge in enumerate(node.inputs):
                 if not is_variable_edge(edge):
                     continue

@@ -17,7 +17,7 @@ from millrace.platform import logging
 from millrace.platform.file_access import FileAccess
 from millrace.protocol.leaving import LeavingTasks
 from millrace.protocol.step.events import PeerLost
-from millrace.rpc import messages
+from millrace.rpc import service_messages
 from millrace.rpc.channel import start_thread
 from millrace.rpc.service import on_abandoned
 from millrace.server.drivers.pending_step import PendingStep
@@ -135,7 +135,7 @@ class Master:
         """Closes all sessions and drops resource containers on all tasks (or filtered ones)."""
         for session in list(self.sessions.values()):
             session.close()
-        request = messages.CleanupAllRequest(container=containers)
+        request = service_messages.CleanupAllRequest(container=containers)
         failure: errors.OpError | None = None
         for task, address in filtered_tasks(self.cluster, filters).items():
             if task == self.worker.task:

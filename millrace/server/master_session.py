@@ -34,7 +34,7 @@ from millrace.platform import logging
 from millrace.platform.file_access import FileAccess
 from millrace.protocol.step.events import Cancelled, PartitionFinished, StepRequested
 from millrace.protocol.step.remote_partitions import RemotePartition
-from millrace.rpc import messages, turns
+from millrace.rpc import service_messages, turns
 from millrace.rpc.channel import start_thread
 from millrace.rpc.service import on_abandoned
 from millrace.runtime import answered_in_time, executor
@@ -188,7 +188,7 @@ class MasterSession:
         for task in tasks:
             if task == self._home:
                 continue
-            request = messages.CreateWorkerSessionRequest(
+            request = service_messages.CreateWorkerSessionRequest(
                 session_handle=self.handle,
                 isolate_session_state=self._config.isolate_session_state,
                 master_task=self._master.peers.me.address,
@@ -248,7 +248,7 @@ class MasterSession:
     def _register(self, partition: Partition) -> RemotePartition:
         task = partition.task
         address = self._addresses[task]
-        request = messages.RegisterGraphRequest(
+        request = service_messages.RegisterGraphRequest(
             session_handle=self.handle,
             graph_def=to_graph_def(partition.program),
             create_worker_session_called=True,
@@ -276,7 +276,7 @@ class MasterSession:
         if self._closed:
             return  # The tasks were told to forget the whole session.
         for each in remote:
-            request = messages.DeregisterGraphRequest(
+            request = service_messages.DeregisterGraphRequest(
                 session_handle=self.handle, graph_handle=str(each.graph)
             )
             try:
@@ -451,7 +451,7 @@ class MasterSession:
         self._partial_runs.pop(run.pending.step.number, None)
         self.end_step(run.pending, run.execution.step)
 
-    # -- The rest --------------------------------------------------------------------------
+    # -- Handles, and the end ---------------------------------------------------------------
 
     def drop_tensor(self, handle: str) -> None:
         """Forgets a tensor that `tf.get_session_handle` kept."""
@@ -491,7 +491,7 @@ class MasterSession:
         told = threading.Semaphore(0)
 
         def tell(task: str, address: str) -> None:
-            request = messages.DeleteWorkerSessionRequest(session_handle=self.handle)
+            request = service_messages.DeleteWorkerSessionRequest(session_handle=self.handle)
             try:
                 stub = self._master.peers.connection(address).worker()
                 stub.delete_worker_session(request, timeout=_CLOSE_SECONDS)

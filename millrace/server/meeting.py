@@ -21,7 +21,7 @@ from millrace.core.device_spec import task_of
 from millrace.platform import logging
 from millrace.platform.wait_reporter import WaitReporter
 from millrace.protocol.leaving import LeavingTasks
-from millrace.rpc import messages
+from millrace.rpc import service_messages
 from millrace.rpc.channel import start_thread
 from millrace.server.peers import Peers
 from millrace.server.tasks import filtered_tasks
@@ -152,7 +152,7 @@ class Meeting:
         devices: list[Any] = []
         for task in [self._home, *(t for t in tasks if t != self._home)]:
             for device in found.get(task, ()):
-                copy = messages.DeviceAttributes()
+                copy = service_messages.DeviceAttributes()
                 copy.CopyFrom(device)
                 # A session's own cluster may know the task by another name than its server does.
                 copy.name = task + device.name[len(task_of(device.name)) :]
@@ -171,7 +171,7 @@ class Meeting:
                 # Short calls: who gives up should not be waited for.
                 timeout = min(_ASK_SECONDS, max(0.1, reporter.seconds_left()))
                 answer = stub.get_status(
-                    messages.GetStatusRequest(), timeout=timeout, wait_for_ready=True
+                    service_messages.GetStatusRequest(), timeout=timeout, wait_for_ready=True
                 )
                 return list(answer.device_attributes)
             except (errors.DeadlineExceededError, errors.UnavailableError):

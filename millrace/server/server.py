@@ -25,11 +25,11 @@ from millrace.platform import logging
 from millrace.platform.file_access import FileAccess
 from millrace.platform.version import MILLRACE
 from millrace.protocol.leaving import LeavingTasks
-from millrace.rpc import messages
+from millrace.rpc import service_messages
 from millrace.rpc.channel import start_thread
 from millrace.rpc.security import Security, check_authentication, is_loopback
 from millrace.rpc.service import CachedThreads, RpcServer
-from millrace.rpc.spin import lookout
+from millrace.rpc.spin import spin_policy
 from millrace.server import threads
 from millrace.server.drivers.inbound import Inbound
 from millrace.server.drivers.remote_tensors import RemoteTensors
@@ -46,7 +46,7 @@ from millrace.server.worker import Worker
 if TYPE_CHECKING:
     from millrace.observe.http import MetricsServer
 
-ServerDef = messages.ServerDef
+ServerDef = service_messages.ServerDef
 _MEMORY_LIMIT = 256 << 20
 #: Where a task listens, if not at the address that others dial.
 BIND = "MILLRACE_BIND"
@@ -220,7 +220,7 @@ class Server:
     def _devices(self) -> list[Any]:
         count = self._server_def.default_session_config.device_count.get("CPU", 1) or 1
         return [
-            messages.DeviceAttributes(
+            service_messages.DeviceAttributes(
                 name=f"{self._task}/device:CPU:{i}",
                 device_type="CPU",
                 memory_limit=_MEMORY_LIMIT,
@@ -382,7 +382,7 @@ class Server:
         tasks, same_job = threads.neighbours(
             self._cluster, definition.job_name, self._own_address()
         )
-        lookout.settle(cores, tasks, os.environ)
+        spin_policy.settle(cores, tasks, os.environ)
         count: int | None = definition.default_session_config.intra_op_parallelism_threads
         if not count:
             work = None if graph is None else threads.largest_product(graph)

@@ -27,7 +27,7 @@ from millrace.rpc.service import CachedThreads
 from millrace.runtime import executor
 from millrace.runtime.allotments import Allotments
 from millrace.runtime.cancellation import CLOSED_WHILE_RUNNING, Cancellation
-from millrace.runtime.deferred import Deferred
+from millrace.runtime.future import Future
 from millrace.runtime.kernel_call import StoredState, op_error
 from millrace.runtime.resources import ResourceStore, VariableSlot
 from millrace.runtime.step import Step
@@ -43,7 +43,7 @@ from millrace.server.worker_sessions import RegisteredGraph, WorkerSession, Work
 #: A master that has begun no step here for so many seconds is not watched any more.
 _WATCHED_SECONDS = 60.0
 #: Fetches what another task has for a step: address, step, key, what ends the wait.
-Fetch = Callable[[str, int, str, Cancellation], Deferred]
+Fetch = Callable[[str, int, str, Cancellation], Future]
 #: Sends a message to the task at an address.
 Post = Callable[[str, Message], None]
 
@@ -73,14 +73,14 @@ class Worker:
         self.partitions = TaskSteps(task)
         self._runs: dict[int, PartitionRun] = {}
         #: What the partitions wait for, by step and key.
-        self._waits: dict[tuple[int, events.Key], Deferred] = {}
+        self._waits: dict[tuple[int, events.Key], Future] = {}
         #: When each other task's master has last begun or ended something here: what it does
         #: between reading variables and sending gradients is a step, of which nothing runs here.
         self._heard_of: dict[str, float] = {}
         self.relay = Relay(self.resume_elsewhere)
         #: Held while a short partition runs: threads that fight for the interpreter in
         #: the middle of such partitions take twice as long as one after the other.
-        self.turn = threading.Lock()
+        self.short_partitions = threading.Lock()
         #: How many steps and partitions of each client compute here at a time.
         self.allotments = Allotments(limits.COMPUTING_STEPS_PER_CLIENT.value, self.resume_elsewhere)
         self.sessions = WorkerSessions(
@@ -116,7 +116,7 @@ class Worker:
             elif self.snapshots.published:
                 self.snapshots.refresh()
 
-    def take(self, number: int, key: events.Key, waits_for: str) -> list[Value] | Deferred:
+    def take(self, number: int, key: events.Key, waits_for: str) -> list[Value] | Future:
         """The values of a step under a key, or what will have them.
 
         Raises:
@@ -125,8 +125,8 @@ class Worker:
         with self._lock:
             found = self.partitions.on(events.ValuesWanted(number, key))
             if not found:
-                deferred = self._waits[number, key] = Deferred(waits_for)
-                return deferred
+                future = self._waits[number, key] = Future(waits_for)
+                return future
         (told,) = found
         if isinstance(told, instructions.EndWait):
             raise told.error

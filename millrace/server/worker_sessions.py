@@ -1,6 +1,6 @@
-"""What a task keeps for the sessions of masters: the sessions, and their parts of graphs.
+"""What a task keeps for the sessions of masters: the sessions, and their partitions of graphs.
 
-A session is made before its first part is registered and lasts until its master closes it, is
+A session is made before its first partition is registered and lasts until its master closes it, is
 gone for good, or the server stops. The numbers of graphs are random: one that was given out before
 the task was restarted finds nothing. Whoever asks for what is not here is told whether the server
 has stopped, or else that the task was possibly restarted.
@@ -44,7 +44,7 @@ class WorkerSession:
       client: Whose it is: the master's address for a client in its process, else a name that is
         the same wherever the client comes from.
       addresses: Where the session's tasks are.
-      elsewhere: Goes on with a part in another thread, when it is the client's turn.
+      elsewhere: Goes on with a partition in another thread, once the client has a share.
       resume: The same in this thread, if it delivers messages.
     """
 
@@ -63,8 +63,8 @@ class WorkerSession:
         self.client = client
         self.addresses = addresses
         self.elsewhere, self.resume = ways
-        #: Whether the thread that reads the master's messages may run parts of it that are quick.
-        #: Nobody else may wait for that thread, nor may a client have several of them.
+        #: Whether the thread that reads the master's messages may run partitions of it that are
+        #: quick. Nobody else may wait for that thread, nor may a client have several of them.
         self.runs_at_once = False
         self.is_closed = False
         self.state = SessionState(resources, file_access)
@@ -72,7 +72,7 @@ class WorkerSession:
 
 
 class RegisteredGraph:
-    """A part of a graph, ready to run.
+    """A partition of a graph, ready to run.
 
     Attributes:
       number: Its name on this task.
@@ -143,13 +143,13 @@ class WorkerSessions:
       resources: What sessions share.
       lock: The worker's, which may be taken again by the thread that has it: a session that is
         collected as garbage is closed in whatever thread that happens.
-      allotments: Whose turn it is to compute.
-      relay: How parts go on in the thread that delivers messages.
+      allotments: Who may compute.
+      relay: How partitions go on in the thread that delivers messages.
       cancel_steps: Ends the steps of a session that was closed.
 
     Attributes:
       by_handle: The sessions.
-      graphs: Their parts of graphs, by number.
+      graphs: Their partitions of graphs, by number.
       stopped: Whether the server has: there are no new sessions, graphs or steps any more.
     """
 
@@ -163,7 +163,7 @@ class WorkerSessions:
         cancel_steps: Callable[[WorkerSession], None],
     ) -> None:
         self.stopped = False
-        #: Called once, before the first part is planned.
+        #: Called once, before the first partition is planned.
         self.before_first_graph: Callable[[], None] | None = None
         #: Told the address of each master that begins a session here.
         self.on_session: Callable[[str], None] = lambda master: None
@@ -253,7 +253,7 @@ class WorkerSessions:
             session.state.resources.clear_all()
 
     def _settle_neighbours(self) -> None:
-        """Finds out anew whose parts may run where messages are read."""
+        """Finds out again whose partitions may run where messages are read."""
         sessions = self.by_handle.values()
         clients: dict[str, set[str]] = {}
         masters: dict[str, set[str]] = {}
@@ -261,7 +261,7 @@ class WorkerSessions:
             clients.setdefault(each.master, set()).add(each.client)
             masters.setdefault(each.client, set()).add(each.master)
         for each in sessions:
-            # A master's own process is never slowed down: it shares that thread with its guests.
+            # A master's own process is never slowed down: its remote clients share that thread.
             alone = len(clients[each.master]) == 1 and len(masters[each.client]) == 1
             each.runs_at_once = alone or each.client == each.master
 

@@ -157,11 +157,11 @@ def test_a_client_that_is_gone_while_a_session_is_made_is_not_waited_for(
     cluster = make_cluster({"ps": 1, "worker": 1})
     cluster["ps", 0].stop()
     master = cluster["worker", 0]._master
-    from millrace.rpc import messages
+    from millrace.rpc import service_messages
 
     connection = Connection(cluster["worker", 0].target.removeprefix("grpc://"))
     creating = background(
-        lambda: connection.master().create_session(messages.CreateSessionRequest())
+        lambda: connection.master().create_session(service_messages.CreateSessionRequest())
     )
     until(lambda: master._opening)
     connection.close()

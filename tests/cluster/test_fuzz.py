@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import millrace as tf
-from millrace.rpc import messages
+from millrace.rpc import service_messages
 from millrace.rpc.message import Kind, Message, encode
 from millrace.rpc.service import MASTER, PEER, WORKER
 
@@ -31,8 +31,8 @@ REFUSALS = (
 )
 MALFORMED = b"\x0f\xff"
 METHODS = [
-    *((f"/{MASTER}/{name}", types[0]) for name, types in messages.MASTER_METHODS.items()),
-    *((f"/{WORKER}/{name}", types[0]) for name, types in messages.WORKER_METHODS.items()),
+    *((f"/{MASTER}/{name}", types[0]) for name, types in service_messages.MASTER_METHODS.items()),
+    *((f"/{WORKER}/{name}", types[0]) for name, types in service_messages.WORKER_METHODS.items()),
 ]
 ERRORS = {
     grpc.StatusCode.INVALID_ARGUMENT,
@@ -79,8 +79,8 @@ class Fuzzer:
             return None
         self.statuses["OK"] = self.statuses.get("OK", 0) + 1
         if path.endswith("/CreateSession"):
-            handle = messages.CreateSessionResponse.FromString(answer).session_handle
-            request = messages.CloseSessionRequest(session_handle=handle)
+            handle = service_messages.CreateSessionResponse.FromString(answer).session_handle
+            request = service_messages.CloseSessionRequest(session_handle=handle)
             self.calls[f"/{MASTER}/CloseSession"](request.SerializeToString(), timeout=60)
         return answer
 
@@ -270,7 +270,7 @@ def test_a_bad_graph_is_refused_and_nothing_is_kept(trained, kind):
         server.target.removeprefix("grpc://"), options=[("grpc.max_send_message_length", -1)]
     ) as channel:
         create = channel.unary_unary(f"/{MASTER}/CreateSession")
-        request = messages.CreateSessionRequest(graph_def=bad_graphs()[kind])
+        request = service_messages.CreateSessionRequest(graph_def=bad_graphs()[kind])
         before = len(server._master.sessions)
         with pytest.raises(grpc.RpcError) as caught:
             create(request.SerializeToString(), timeout=60)
@@ -279,7 +279,7 @@ def test_a_bad_graph_is_refused_and_nothing_is_kept(trained, kind):
         register = channel.unary_unary(f"/{WORKER}/RegisterGraph")
         with pytest.raises(grpc.RpcError):
             register(
-                messages.RegisterGraphRequest(
+                service_messages.RegisterGraphRequest(
                     session_handle=next(iter(server.worker.sessions.by_handle)),
                     graph_def=bad_graphs()[kind],
                 ).SerializeToString(),
@@ -301,13 +301,15 @@ def test_absurd_shapes_and_endless_names_fail_alone(trained):
         assert sess.run(huge, {size: [2, 3]}) == 12.0
         with pytest.raises(tf.errors.OpError) as caught:
             sess._backend._run_step(
-                messages.RunStepRequest(
+                service_messages.RunStepRequest(
                     session_handle=sess._backend._handle, fetch=["y" * 10_000_000]
                 )
             )
         assert len(caught.value.message) < 10_000
         with pytest.raises(tf.errors.AbortedError) as caught:
-            sess._backend._master.run_step(messages.RunStepRequest(session_handle="z" * 10_000_000))
+            sess._backend._master.run_step(
+                service_messages.RunStepRequest(session_handle="z" * 10_000_000)
+            )
         assert len(caught.value.message) < 10_000
 
 

@@ -18,7 +18,7 @@ from millrace.core import errors
 from millrace.ops.control_flow.frames import Merge, Switch
 from millrace.ops.data_flow.queue_kernels import QueueDequeueV2
 from millrace.ops.io import timestamp
-from millrace.rpc import messages, service
+from millrace.rpc import service, service_messages
 from millrace.rpc.service import Connection
 from millrace.runtime.allotments import Allotments
 from millrace.runtime.stages import host
@@ -49,7 +49,7 @@ class Kernel:
         return 1.0
 
     def waiting(self) -> int:
-        """How many steps wait for their turn."""
+        """How many steps wait for a share."""
         return sum(len(line) for each in self.allotments for line in list(each._waiting.values()))
 
     def finish(self, count: int = 1) -> None:
@@ -240,16 +240,19 @@ def test_nor_one_that_speaks_with_the_worker_service_itself(
     connection = Connection(cluster["ps", 0].target.removeprefix("grpc://"))
     worker = connection.worker()
     worker.create_worker_session(
-        messages.CreateWorkerSessionRequest(session_handle="s", master_task=claim, client=claim)
+        service_messages.CreateWorkerSessionRequest(
+            session_handle="s", master_task=claim, client=claim
+        )
     )
-    request = messages.RegisterGraphRequest(session_handle="s")
+    request = service_messages.RegisterGraphRequest(session_handle="s")
     request.graph_def.node.add(name="now", op="Timestamp", device=f"{PS}/device:CPU:0")
     handle = worker.register_graph(request).graph_handle
     numbers = iter(range(1, 1000))
 
     def run() -> None:
         worker.run_graph(
-            messages.RunGraphRequest(graph_handle=handle, step_id=next(numbers)), timeout=SECONDS
+            service_messages.RunGraphRequest(graph_handle=handle, step_id=next(numbers)),
+            timeout=SECONDS,
         )
 
     kernel.finish()
@@ -295,7 +298,7 @@ def test_parts_that_wait_for_each_other_do_not_need_many_shares(
             assert [call.result() for call in calls] == [2.0] * 6
 
 
-def test_parts_that_are_given_up_while_they_wait_for_their_turn_end_at_once_and_do_not_run(
+def test_partitions_given_up_while_they_wait_for_a_share_end_at_once_and_do_not_run(
     make_cluster, kernel, background, until
 ):
     cluster = make_cluster({"ps": 1, "worker": 1}, "socket")
@@ -306,7 +309,7 @@ def test_parts_that_are_given_up_while_they_wait_for_their_turn_end_at_once_and_
     partitions = cluster["ps", 0].worker.partitions
     until(
         lambda: len(partitions.running) == SHARES and not kernel.waiting()
-    )  # Nobody had a turn meanwhile.
+    )  # Nobody had a share meanwhile.
     kernel.finish(SHARES)
     for call in calls:
         with pytest.raises(errors.CancelledError):
@@ -315,7 +318,7 @@ def test_parts_that_are_given_up_while_they_wait_for_their_turn_end_at_once_and_
     assert kernel.begun == SHARES and not kernel.waiting()
 
 
-def test_a_part_that_waits_for_its_turn_says_so(make_cluster, kernel, background, until):
+def test_a_partition_that_waits_for_a_share_says_so(make_cluster, kernel, background, until):
     cluster = make_cluster({"ps": 1, "worker": 1}, "socket")
     worker = cluster["ps", 0].worker
     with tf.Session(cluster.target("worker"), graph=graph()) as session:
@@ -327,7 +330,7 @@ def test_a_part_that_waits_for_its_turn_says_so(make_cluster, kernel, background
         assert [call.result() for call in calls] == [1.0] * (SHARES + 1)
 
 
-def test_a_server_stops_while_parts_wait_for_their_turn(make_cluster, kernel, background, until):
+def test_a_server_stops_while_partitions_wait_for_a_share(make_cluster, kernel, background, until):
     cluster = make_cluster({"ps": 1, "worker": 1}, "socket")
     session = tf.Session(cluster.target("worker"), graph=graph())
     calls = ask(session, background)

@@ -9,7 +9,7 @@ from millrace.server.drivers.partition_run import RepeatedRun
 
 PS, WORKER = "/job:ps/task:0", "/job:worker/task:0"
 TASK = "/job:ps/replica:0/task:0"
-PATIENCE = tf.RunOptions(timeout_in_ms=60_000)
+TIMEOUT = tf.RunOptions(timeout_in_ms=60_000)
 
 
 class Belt:
@@ -39,10 +39,10 @@ class Belt:
         return threads
 
     def fill(self, session, *values):
-        session.run(self.put, {self.values: values}, options=PATIENCE)
+        session.run(self.put, {self.values: values}, options=TIMEOUT)
 
     def get(self, session, count):
-        return [float(session.run(self.take, options=PATIENCE)) for _ in range(count)]
+        return [float(session.run(self.take, options=TIMEOUT)) for _ in range(count)]
 
 
 def repeated(cluster):
@@ -128,7 +128,7 @@ def test_rounds_of_accumulators_leave_nothing_behind_in_a_repeated_step(cluster,
         for _ in range(5):
             session.run(push)
             session.run(push)
-            assert session.run(take, options=PATIENCE) == 4.0
+            assert session.run(take, options=TIMEOUT) == 4.0
             until(lambda: waits(cluster))
             (repetition,) = repeated(cluster).values()
             held.append(len(repetition.step.cancellation._callbacks))
@@ -148,7 +148,7 @@ def test_random_numbers_differ_from_one_repetition_to_the_next(cluster):
         coord = tf.train.Coordinator()
         with tf.Session(cluster.target("worker")) as session:
             threads = runner.create_threads(session, coord=coord, start=True)
-            drawn.append(session.run(take, options=PATIENCE))
+            drawn.append(session.run(take, options=TIMEOUT))
             coord.request_stop()
             join(threads)
         tf.Session.reset(cluster.target("worker"))
@@ -165,7 +165,7 @@ def test_the_end_of_the_input_ends_a_runner_and_closes_its_queue(any_cluster):
         join(threads)
         assert belt.get(session, 3) == [2, 3, 4]
         with pytest.raises(tf.errors.OutOfRangeError):
-            session.run(belt.take, options=PATIENCE)
+            session.run(belt.take, options=TIMEOUT)
     assert not belt.runner.exceptions_raised
 
 

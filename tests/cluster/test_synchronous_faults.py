@@ -405,7 +405,7 @@ def test_a_session_that_does_not_train_leaves_nothing(replicas):
     assert chief.run(size) == 0
 
 
-def test_a_worker_whose_hook_has_said_farewell_does_not_say_it_again(replicas):
+def test_a_worker_leaves_the_job_once_where_its_hook_and_its_session_say_so(replicas):
     chief, worker = replicas
     size = tokens(chief)
     threads = [chief.push(2.0), worker.push(4.0)]

@@ -11,7 +11,7 @@ from millrace.rpc import turns
 
 PS = "/job:ps/replica:0/task:0"
 ROUNDS = 10
-PATIENCE = tf.RunOptions(timeout_in_ms=60_000)
+TIMEOUT = tf.RunOptions(timeout_in_ms=60_000)
 
 
 class Replica:
@@ -45,7 +45,7 @@ class Replica:
         session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
         session.run(self.optimizer.chief_init_op)
 
-    def round(self, session, options=PATIENCE):
+    def round(self, session, options=TIMEOUT):
         with concurrent.futures.ThreadPoolExecutor(1) as chief:
             closed = chief.submit(session.run, self.close_round, options=options)
             _, loss = session.run([self.train, self.loss], self.feed, options=options)

@@ -4,7 +4,7 @@ import pytest
 
 import millrace as tf
 from millrace.client.remote import RemoteBackend
-from millrace.rpc import messages
+from millrace.rpc import service_messages
 from millrace.rpc.service import Connection
 from millrace.server.admission import session_leases
 
@@ -71,12 +71,12 @@ def test_a_session_that_is_used_is_not_closed_though_nobody_holds_it(cluster):
     """A client of TensorFlow's holds nothing."""
     connection = Connection(cluster.target("worker", remote=True).removeprefix("grpc://"))
     master = connection.master()
-    handle = master.create_session(messages.CreateSessionRequest()).session_handle
+    handle = master.create_session(service_messages.CreateSessionRequest()).session_handle
     leases = cluster["worker", 0]._leases
     leases.close_idle()
-    request = messages.ListDevicesRequest(session_handle=handle)
+    request = service_messages.ListDevicesRequest(session_handle=handle)
     assert len(master.list_devices(request).local_device) == 1
-    master.close_session(messages.CloseSessionRequest(session_handle=handle))
+    master.close_session(service_messages.CloseSessionRequest(session_handle=handle))
     assert not leases._leases
     connection.close()
 
@@ -84,11 +84,11 @@ def test_a_session_that_is_used_is_not_closed_though_nobody_holds_it(cluster):
 def test_one_that_was_idle_for_long_goes_when_another_is_made(cluster, monkeypatch):
     connection = Connection(cluster.target("worker", remote=True).removeprefix("grpc://"))
     master = connection.master()
-    first = master.create_session(messages.CreateSessionRequest()).session_handle
+    first = master.create_session(service_messages.CreateSessionRequest()).session_handle
     monkeypatch.setenv("MILLRACE_IDLE_SESSION_SECONDS", "3600")
     cluster["worker", 0]._leases._leases[first].used -= 3601
-    second = master.create_session(messages.CreateSessionRequest()).session_handle
+    second = master.create_session(service_messages.CreateSessionRequest()).session_handle
     with pytest.raises(tf.errors.AbortedError):
-        master.list_devices(messages.ListDevicesRequest(session_handle=first))
-    master.close_session(messages.CloseSessionRequest(session_handle=second))
+        master.list_devices(service_messages.ListDevicesRequest(session_handle=first))
+    master.close_session(service_messages.CloseSessionRequest(session_handle=second))
     connection.close()

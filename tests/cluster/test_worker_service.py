@@ -6,7 +6,7 @@ import pytest
 import millrace as tf
 from millrace.core.dead import DEAD
 from millrace.protocol.step.events import StepEnded, ValuesArrived
-from millrace.rpc import messages
+from millrace.rpc import service_messages
 from millrace.rpc.service import Connection
 from millrace.runtime.resources import VariableSlot
 
@@ -45,11 +45,11 @@ def test_the_log_of_transfers_is_kept_handed_out_and_cleared(cluster, ask):
     worker = ask("worker")
     run_over_two_tasks(cluster)
     assert steps_of(cluster) == []  # Nobody had asked for it.
-    worker.logging(messages.LoggingRequest(enable_rpc_logging=True))
+    worker.logging(service_messages.LoggingRequest(enable_rpc_logging=True))
     for _ in range(3):
         run_over_two_tasks(cluster)
     first, second, third = steps_of(cluster)
-    answer = worker.logging(messages.LoggingRequest(fetch_step_id=[first, 12345, second]))
+    answer = worker.logging(service_messages.LoggingRequest(fetch_step_id=[first, 12345, second]))
     assert [step.step_id for step in answer.step] == [first, second]
     (row,) = answer.step[0].step_stats.dev_stats
     assert row.device == "/job:worker/replica:0/task:0"
@@ -57,16 +57,16 @@ def test_the_log_of_transfers_is_kept_handed_out_and_cleared(cluster, ask):
     assert row.node_stats[0].timeline_label.startswith("[16B] ")
     assert "there:0 from /job:ps/replica:0/task:0 to" in row.node_stats[0].timeline_label
     assert steps_of(cluster) == [third]
-    worker.logging(messages.LoggingRequest(enable_rpc_logging=True, clear=True))
+    worker.logging(service_messages.LoggingRequest(enable_rpc_logging=True, clear=True))
     assert steps_of(cluster) == []
-    worker.logging(messages.LoggingRequest(disable_rpc_logging=True))
+    worker.logging(service_messages.LoggingRequest(disable_rpc_logging=True))
     run_over_two_tasks(cluster)
     assert steps_of(cluster) == []
 
 
 def test_tracing_is_not_there_as_with_tensorflow_and_the_error_says_what_is(ask):
     with pytest.raises(tf.errors.UnimplementedError, match=r"Tracing.*FULL_TRACE"):
-        ask("ps").tracing(messages.TracingRequest())
+        ask("ps").tracing(service_messages.TracingRequest())
 
 
 class Part:
@@ -80,7 +80,7 @@ class Part:
     def __init__(self, worker):
         self.worker = worker
         self.definition = tf.GraphDef()
-        request = messages.CreateWorkerSessionRequest(
+        request = service_messages.CreateWorkerSessionRequest(
             session_handle="of tensorflow", master_task="/job:worker/replica:0/task:0"
         )
         worker.create_worker_session(request)
@@ -106,7 +106,7 @@ class Part:
         )
 
     def register(self):
-        request = messages.RegisterGraphRequest(
+        request = service_messages.RegisterGraphRequest(
             session_handle="of tensorflow",
             graph_def=self.definition,
             create_worker_session_called=True,
@@ -114,7 +114,7 @@ class Part:
         self.handle = self.worker.register_graph(request).graph_handle
 
     def run(self, step, send=(), recv=()):
-        request = messages.RunGraphRequest(
+        request = service_messages.RunGraphRequest(
             session_handle="of tensorflow",
             graph_handle=self.handle,
             step_id=step,
@@ -126,11 +126,11 @@ class Part:
         return [tf.make_ndarray(item.tensor) for item in self.worker.run_graph(request).recv]
 
     def receive(self, step, key):
-        request = messages.RecvTensorRequest(step_id=step, rendezvous_key=key)
+        request = service_messages.RecvTensorRequest(step_id=step, rendezvous_key=key)
         return self.worker.recv_tensor(request)
 
     def clean_up(self, step):
-        self.worker.cleanup_graph(messages.CleanupGraphRequest(step_id=step))
+        self.worker.cleanup_graph(service_messages.CleanupGraphRequest(step_id=step))
 
 
 def key(source, to, name):
@@ -223,7 +223,7 @@ def test_a_dead_value_is_fetched_from_the_task_that_keeps_it(cluster, ask):
 def test_an_error_of_a_part_comes_in_the_body_or_as_status_as_asked(doubling, in_body):
     """The op's name is marked as TensorFlow's clients look for it."""
     x = key(doubling.PS, doubling.PS, "_recv_x_0")
-    request = messages.RunGraphRequest(
+    request = service_messages.RunGraphRequest(
         session_handle="of tensorflow",
         graph_handle=doubling.handle,
         step_id=3,
@@ -272,9 +272,9 @@ def test_an_error_of_a_step_comes_in_the_body_or_as_status_as_asked(cluster, in_
         tf.assert_equal(tf.placeholder(tf.int32, [], name="x"), 1, name="one")
     connection = Connection(cluster["worker", 0].target.removeprefix("grpc://"))
     master = connection.master()
-    request = messages.CreateSessionRequest(graph_def=graph.as_graph_def())
+    request = service_messages.CreateSessionRequest(graph_def=graph.as_graph_def())
     handle = master.create_session(request).session_handle
-    step = messages.RunStepRequest(
+    step = service_messages.RunStepRequest(
         session_handle=handle,
         target=[graph.get_operations()[-1].name],
         store_errors_in_response_body=in_body,
@@ -287,5 +287,5 @@ def test_an_error_of_a_step_comes_in_the_body_or_as_status_as_asked(cluster, in_
     else:
         with pytest.raises(tf.errors.InvalidArgumentError, match="{{node "):
             master.run_step(step)
-    master.close_session(messages.CloseSessionRequest(session_handle=handle))
+    master.close_session(service_messages.CloseSessionRequest(session_handle=handle))
     connection.close()

@@ -132,7 +132,7 @@ def etcd_server(folder: Path, scheme: str = "http", *options: str) -> RealServer
     return RealServer(command, held, folder / "etcd.log")
 
 
-class Door:
+class Guarded:
     """Keys for a server on this machine and its clients; and those of others.
 
     Args:
@@ -164,7 +164,7 @@ class Door:
         return {f"MILLRACE_{self._service}_{name}": value for name, value in found.items() if value}
 
 
-class ZooKeeperWithADoor(Door):
+class ZooKeeperWithAuthentication(Guarded):
     """A ZooKeeper with TLS, which asks clients for certificates; and nodes may have users."""
 
     def __init__(self, folder: Path) -> None:
@@ -196,7 +196,7 @@ class ZooKeeperWithADoor(Door):
         self.server.start()
 
 
-class EtcdWithADoor(Door):
+class EtcdWithAuthentication(Guarded):
     """An etcd with TLS, which asks clients for certificates or for a user.
 
     Its gateway takes no certificate with a name in it when there are users.
@@ -250,7 +250,9 @@ class EtcdWithADoor(Door):
 
 
 @contextlib.contextmanager
-def running(server: RealServer | EtcdWithADoor | ZooKeeperWithADoor) -> Iterator[Any]:
+def running(
+    server: RealServer | EtcdWithAuthentication | ZooKeeperWithAuthentication,
+) -> Iterator[Any]:
     """Starts a server, and kills it at the end."""
     try:
         server.start()
@@ -260,22 +262,24 @@ def running(server: RealServer | EtcdWithADoor | ZooKeeperWithADoor) -> Iterator
 
 
 @pytest.fixture(scope="session")
-def etcd_with_certificates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdWithADoor]:
-    with running(EtcdWithADoor(tmp_path_factory.mktemp("etcds"), has_users=False)) as made:
+def etcd_with_certificates(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[EtcdWithAuthentication]:
+    with running(EtcdWithAuthentication(tmp_path_factory.mktemp("etcds"), has_users=False)) as made:
         yield made
 
 
 @pytest.fixture(scope="session")
-def etcd_with_users(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdWithADoor]:
-    with running(EtcdWithADoor(tmp_path_factory.mktemp("etcds"), has_users=True)) as made:
+def etcd_with_users(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdWithAuthentication]:
+    with running(EtcdWithAuthentication(tmp_path_factory.mktemp("etcds"), has_users=True)) as made:
         yield made
 
 
 @pytest.fixture(scope="session")
 def zookeeper_with_a_door(
     tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[ZooKeeperWithADoor]:
-    with running(ZooKeeperWithADoor(tmp_path_factory.mktemp("zookeepers"))) as made:
+) -> Iterator[ZooKeeperWithAuthentication]:
+    with running(ZooKeeperWithAuthentication(tmp_path_factory.mktemp("zookeepers"))) as made:
         yield made
 
 

@@ -31,7 +31,7 @@ from millrace.platform.ports import HeldPorts
 PROGRAM = Path(__file__).parent / "programs" / "mnist_trainer.py"
 PS, WORKERS = 2, 3
 #: How long anything may take on a machine that is busy with other things.
-PATIENCE = 120.0
+TIMEOUT = 120.0
 KILL, STOP = "kill", "stop"
 #: For an accuracy of 97 %.
 ENOUGH_STEPS = 700
@@ -269,7 +269,7 @@ class Chaos:
         return {"last_step": last, **json.loads(result[1])}
 
     def _until(self, condition: Callable[[], object], what: str) -> None:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while not condition():
             for task in self.tasks.values():
                 code = task.popen.poll()

@@ -28,7 +28,7 @@ from millrace.server.drivers import wire
 
 PROBE_SECONDS = 0.2
 #: Variables are told to be in shared memory by this, where tasks share some.
-_PLACE = b"shared"
+_LOCATION = b"shared"
 
 
 # -- What a partition may yield --------------------------------------------------------------
@@ -362,11 +362,11 @@ class Task:
             link.send(self, wire.end(message.step, errors.AbortedError(None, None, "not found")))
             return
         read = graph.variables[key]
-        place = b""
+        location = b""
         if self.program.shares_memory:
-            place = _PLACE
+            location = _LOCATION
             self._published[key] = read
-        event = events.VariablesRead(message.step, peer, key, [read()], place)
+        event = events.VariablesRead(message.step, peer, key, [read()], location)
         self.perform(self.partitions.on(event))
 
     # -- Instructions ----------------------------------------------------------------------------

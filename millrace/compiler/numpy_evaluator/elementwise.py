@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from millrace.compiler.numpy_evaluator.rules import Call, out_dtype, plain, rule
-from millrace.platform import deferred
+from millrace.platform import lazy_import
 
 #: Loaded when a special function is first called.
-_scipy: Any = deferred.module("scipy.special")
+_scipy: Any = lazy_import.module("scipy.special")
 
 _PLAIN: dict[str, Call] = {
     "add": np.add,

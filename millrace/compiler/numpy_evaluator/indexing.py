@@ -59,7 +59,7 @@ class _Windows:
         """For each window whether it lies within the operand."""
         return np.all((starts >= 0) & (starts <= self.last), -1)
 
-    def places(self, starts: Any) -> tuple[Any, ...]:
+    def positions(self, starts: Any) -> tuple[Any, ...]:
         """An index array per axis of the operand, of shape batch and then inner axes."""
         extra = (1,) * len(self.inner)
         coordinate = {d: i for i, d in enumerate(self.index_map)}
@@ -69,16 +69,16 @@ class _Windows:
                 axis = self._batching[d]
                 shape = [1] * len(self.batch)
                 shape[axis] = self.batch[axis]
-                place = np.arange(self.batch[axis]).reshape((*shape, *extra))
+                position = np.arange(self.batch[axis]).reshape((*shape, *extra))
             elif d in coordinate:
-                place = starts[..., coordinate[d]].reshape((*self.batch, *extra))
+                position = starts[..., coordinate[d]].reshape((*self.batch, *extra))
             else:
-                place = np.zeros((1,) * (len(self.batch) + len(extra)), np.int64)
+                position = np.zeros((1,) * (len(self.batch) + len(extra)), np.int64)
             if d in self.inner and size != 1:
                 shape = [1] * (len(self.batch) + len(extra))
                 shape[len(self.batch) + self.inner.index(d)] = size
-                place = place + np.arange(size).reshape(shape)
-            found.append(place)
+                position = position + np.arange(size).reshape(shape)
+            found.append(position)
         return tuple(found)
 
 
@@ -124,7 +124,7 @@ def _gather(eqn: Any) -> Call:
             found = np.moveaxis(rows, range(axis, axis + rank), range(rank)) if axis else rows
         else:
             found = np.broadcast_to(
-                x[windows.places(starts)],
+                x[windows.positions(starts)],
                 (*windows.batch, *(windows.sizes[d] for d in windows.inner)),
             )
         if not whole and mode == _FILL:
@@ -175,7 +175,7 @@ def _scatter_rule(name: str, combine: Any) -> None:
                 rows = starts[..., 0].reshape(-1)
                 put_rows(result, rows, values.reshape(len(rows), *result.shape[1:]), combine)
             else:
-                _put(result, windows.places(starts), values, combine)
+                _put(result, windows.positions(starts), values, combine)
             return result
 
         return scatter
@@ -185,18 +185,18 @@ def _scatter_some(
     result: Any, windows: _Windows, starts: Any, values: Any, inside: Any, combine: Any
 ) -> None:
     """Only the windows that lie inside: each coordinate array loses the others."""
-    places = windows.places(np.clip(starts, 0, windows.last))
+    positions = windows.positions(np.clip(starts, 0, windows.last))
     rank = len(windows.batch)
     shape = (*windows.batch, *(windows.sizes[d] for d in windows.inner))
-    chosen = tuple(np.broadcast_to(place, shape)[inside] for place in places)
+    chosen = tuple(np.broadcast_to(position, shape)[inside] for position in positions)
     _put(result, chosen, np.broadcast_to(values, shape)[inside] if rank else values[None], combine)
 
 
-def _put(result: Any, places: tuple[Any, ...], values: Any, combine: Any) -> None:
+def _put(result: Any, positions: tuple[Any, ...], values: Any, combine: Any) -> None:
     if combine is None:
-        result[places] = values
+        result[positions] = values
     else:
-        combine.at(result, places, values)
+        combine.at(result, positions, values)
 
 
 def put_rows(result: Any, rows: Any, values: Any, combine: Any) -> None:

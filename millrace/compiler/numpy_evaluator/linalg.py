@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from millrace.compiler.numpy_evaluator.rules import Call, out_dtype, rule
-from millrace.platform import deferred
+from millrace.platform import lazy_import
 
-_fft: Any = deferred.module("scipy.fft")
-_linalg: Any = deferred.module("scipy.linalg")
+_fft: Any = lazy_import.module("scipy.fft")
+_linalg: Any = lazy_import.module("scipy.linalg")
 
 
 def _each(x: Any, call: Any, *more: Any) -> list[Any]:

@@ -25,22 +25,22 @@ class Evaluated:
 
     def __init__(self, jaxpr: Any, consts: Sequence[Any]) -> None:
         self.missing: set[str] = set()
-        places: dict[Any, int] = {}
+        positions: dict[Any, int] = {}
         self._before: list[Any] = []
 
-        def place_of(atom: Any) -> int:
+        def position_of(atom: Any) -> int:
             if hasattr(atom, "val"):  # a literal
                 self._before.append(_constant(atom.val, atom.aval))
                 return len(self._before) - 1
-            place = places.get(atom)
-            if place is None:
-                place = places[atom] = len(self._before)
+            position = positions.get(atom)
+            if position is None:
+                position = positions[atom] = len(self._before)
                 self._before.append(None)
-            return place
+            return position
 
         for var, value in zip(jaxpr.constvars, consts, strict=True):
-            self._before[place_of(var)] = _constant(value, var.aval)
-        self._inputs = [place_of(var) for var in jaxpr.invars]
+            self._before[position_of(var)] = _constant(value, var.aval)
+        self._inputs = [position_of(var) for var in jaxpr.invars]
         calls: list[tuple[Call, list[int], Any, bool]] = []
         for eqn in jaxpr.eqns:
             made = RULES.get(eqn.primitive.name)
@@ -52,29 +52,29 @@ class Evaluated:
             inner = getattr(call, "missing", None)
             if inner:
                 self.missing |= inner
-            takes = [place_of(atom) for atom in eqn.invars]
-            gives = [place_of(var) for var in eqn.outvars]
+            takes = [position_of(atom) for atom in eqn.invars]
+            gives = [position_of(var) for var in eqn.outvars]
             several = eqn.primitive.multiple_results
             calls.append((call, takes, gives if several else gives[0], several))
-        self._results = [place_of(atom) for atom in jaxpr.outvars]
+        self._results = [position_of(atom) for atom in jaxpr.outvars]
         kept = {i for i, value in enumerate(self._before) if value is not None}
         self._calls = _with_last_uses(calls, kept.union(self._results))
 
     def __call__(self, *values: Any) -> list[Any]:
         """The results for these inputs, as NumPy arrays."""
         registers = self._before.copy()
-        for place, value in zip(self._inputs, values, strict=True):
-            registers[place] = value
+        for position, value in zip(self._inputs, values, strict=True):
+            registers[position] = value
         for call, takes, gives, several, dead in self._calls:
-            found = call(*[registers[place] for place in takes])
+            found = call(*[registers[position] for position in takes])
             if several:
-                for place, value in zip(gives, found, strict=True):
-                    registers[place] = value
+                for position, value in zip(gives, found, strict=True):
+                    registers[position] = value
             else:
                 registers[gives] = found
-            for place in dead:
-                registers[place] = None
-        return [registers[place] for place in self._results]
+            for position in dead:
+                registers[position] = None
+        return [registers[position] for position in self._results]
 
 
 def _with_last_uses(
@@ -85,7 +85,7 @@ def _with_last_uses(
     result = []
     for call, takes, gives, several in reversed(calls):
         made = gives if several else [gives]
-        dead = [place for place in dict.fromkeys((*takes, *made)) if place not in seen]
+        dead = [position for position in dict.fromkeys((*takes, *made)) if position not in seen]
         seen.update(dead)
         result.append((call, takes, gives, several, dead))
     result.reverse()

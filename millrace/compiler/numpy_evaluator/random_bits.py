@@ -131,12 +131,12 @@ def _threefry2x32(eqn: Any) -> Call:
         keys = (key0, key1, key0 ^ key1 ^ np.uint32(0x1BD11BDA))
         with np.errstate(over="ignore"):
             a, b = x0 + keys[0], x1 + keys[1]
-            for turn in range(5):
-                for places in _ROTATIONS[turn % 2]:
+            for group in range(5):
+                for places in _ROTATIONS[group % 2]:
                     a = a + b
                     b = rotated(b, places) ^ a
-                a = a + keys[(turn + 1) % 3]
-                b = b + keys[(turn + 2) % 3] + np.uint32(turn + 1)
+                a = a + keys[(group + 1) % 3]
+                b = b + keys[(group + 2) % 3] + np.uint32(group + 1)
         return [a, b]
 
     return call

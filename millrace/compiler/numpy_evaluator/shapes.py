@@ -29,10 +29,10 @@ def _reshape(eqn: Any) -> Call:
 
 @rule("broadcast_in_dim")
 def _broadcast_in_dim(eqn: Any) -> Call:
-    shape, places = eqn.params["shape"], eqn.params["broadcast_dimensions"]
+    shape, positions = eqn.params["shape"], eqn.params["broadcast_dimensions"]
     between = [1] * len(shape)
-    for place, size in zip(places, eqn.invars[0].aval.shape, strict=True):
-        between[place] = size
+    for position, size in zip(positions, eqn.invars[0].aval.shape, strict=True):
+        between[position] = size
     if tuple(between) == tuple(shape):
         return lambda x: np.reshape(x, shape)
     return lambda x: np.broadcast_to(np.reshape(x, between), shape)

@@ -12,15 +12,15 @@ from millrace.core.dtypes import DType
 from millrace.core.tensor_shape import TensorShape
 from millrace.data.pipeline.dataset import Context, Dataset, PullIterator, State
 from millrace.data.pipeline.element import Element, Table, numpy_type
-from millrace.platform import deferred, gfile
+from millrace.platform import gfile, lazy_import
 from millrace.platform.filesystems import resolve
 
 if TYPE_CHECKING:
     import pyarrow
     import pyarrow.parquet as pq
 else:
-    pyarrow = deferred.module("pyarrow")
-    pq = deferred.module("pyarrow.parquet")
+    pyarrow = lazy_import.module("pyarrow")
+    pq = lazy_import.module("pyarrow.parquet")
 
 _BATCH_ROWS = 16384
 

@@ -19,13 +19,13 @@ from millrace.data.pipeline.dataset import (
     State,
 )
 from millrace.data.pipeline.element import Element, numpy_type
-from millrace.platform import deferred, gfile
+from millrace.platform import gfile, lazy_import
 
 # A task that reads no database need not load it.
 if TYPE_CHECKING:
     import sqlite3
 else:
-    sqlite3 = deferred.module("sqlite3")
+    sqlite3 = lazy_import.module("sqlite3")
 
 
 class QueryRows(Dataset):

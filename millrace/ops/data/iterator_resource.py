@@ -1,7 +1,7 @@
 """Iterators as resources of a task: pipelines that steps take elements from.
 
 A step never waits inside a kernel. An element that is there, or is made in microseconds, is taken
-at once; else a thread of the iterator makes it, and the step gets a Deferred. Requests are answered
+at once; else a thread of the iterator makes it, and the step gets a Future. Requests are answered
 in their order. What was made for a step that is cancelled meanwhile is kept for the next.
 """
 
@@ -60,17 +60,17 @@ def or_out_of_range(components: list[Any] | None) -> list[Any]:
 class _Request:
     """A step that waits for an element."""
 
-    __slots__ = ("cancellation", "convert", "deferred", "token")
+    __slots__ = ("cancellation", "convert", "future", "token")
 
-    def __init__(self, deferred: Any, cancellation: Any, convert: Convert) -> None:
-        self.deferred = deferred
+    def __init__(self, future: Any, cancellation: Any, convert: Convert) -> None:
+        self.future = future
         self.cancellation = cancellation
         self.convert = convert
         self.token: int | None = None
 
     def cancel(self) -> None:
         """The step does not want it any more."""
-        self.deferred.set_error(
+        self.future.set_error(
             self.cancellation.error or errors.CancelledError(None, None, "Step was cancelled.")
         )
 
@@ -119,7 +119,7 @@ class IteratorResource:
         return self._source is not None
 
     def get_next(self, ctx: Any, convert: Convert = or_out_of_range) -> Any:
-        """The next element, or a Deferred of it.
+        """The next element, or a Future of it.
 
         Args:
           ctx: The step.
@@ -153,12 +153,12 @@ class IteratorResource:
         return isinstance(source, PrefetchIterator) and source.is_ready
 
     def _ask(self, ctx: Any, convert: Convert) -> Any:
-        deferred = ctx.deferred(f"the next element of iterator '{self.name}'")
-        request = _Request(deferred, ctx.cancellation, convert)
+        future = ctx.future(f"the next element of iterator '{self.name}'")
+        request = _Request(future, ctx.cancellation, convert)
         request.token = ctx.cancellation.register(request.cancel)
         if request.token is None:
             request.cancel()
-            return deferred
+            return future
         with self._changed:
             if self._is_closed:
                 raise _closed(self.name)
@@ -169,7 +169,7 @@ class IteratorResource:
                 )
                 self._thread.start()
             self._changed.notify_all()
-        return deferred
+        return future
 
     def _pull(self) -> list[Any] | None:
         """One element, or None at the end; with `_pulling` held."""
@@ -202,7 +202,7 @@ class IteratorResource:
                 if request is None:
                     continue
                 element = outputs = error = None
-                if not request.deferred.done:
+                if not request.future.done:
                     try:
                         element = self._pull()
                         outputs = request.convert(element)
@@ -213,8 +213,8 @@ class IteratorResource:
                         self._requests.popleft()
             request.cancellation.deregister(request.token)
             if error is not None:
-                request.deferred.set_error(error)
-            elif outputs is not None and not request.deferred.set_result(outputs):
+                request.future.set_error(error)
+            elif outputs is not None and not request.future.set_result(outputs):
                 with self._changed:
                     if element is not None:
                         self._returned.append(element)
@@ -262,7 +262,7 @@ class IteratorResource:
             self._changed.notify_all()
         _end(context, None)
         for request in requests:
-            request.deferred.set_error(_closed(self.name))
+            request.future.set_error(_closed(self.name))
         if source is not None and self._pulling.acquire(timeout=1.0):
             try:
                 source.close()

@@ -64,7 +64,7 @@ class _SharedBarrier(Guarded[protocol.BarrierState]):
         self.tell(lambda state: state.insert_many(component, keys.tolist(), rows))
 
     def take_many(self, ctx: Any, count: int, allow_small_batch: bool) -> Any:
-        """(indices, keys, components), or a Deferred of that."""
+        """(indices, keys, components), or a Future of that."""
         if count < 0:
             raise ValueError(f"BarrierTakeMany requested {count} < 0 elements")
         if not count:

@@ -57,7 +57,7 @@ class Queue(Guarded[QueueState]):
         self._pads = isinstance(state, protocol.PaddingFifoQueueState)
 
     def enqueue(self, ctx: Any, components: list[Any]) -> Any:
-        """Adds one element; no outputs, or a Deferred of them."""
+        """Adds one element; no outputs, or a Future of them."""
         if self._sizes is not None:
             for i, (value, sizes) in enumerate(zip(components, self._sizes, strict=True)):
                 self._check_shape(i, value.shape, sizes)
@@ -65,7 +65,7 @@ class Queue(Guarded[QueueState]):
         return self._submit(ctx, protocol.Enqueue([element]), "room in", _no_outputs)
 
     def enqueue_many(self, ctx: Any, components: list[Any]) -> Any:
-        """Adds the rows of the components; no outputs, or a Deferred of them."""
+        """Adds the rows of the components; no outputs, or a Future of them."""
         columns: list[list[Any]] = []
         for i, value in enumerate(components):
             if value.ndim == 0:
@@ -99,7 +99,7 @@ class Queue(Guarded[QueueState]):
         )
 
     def dequeue(self, ctx: Any, why: Callable[[], str] = str) -> Any:
-        """Takes one element: its components, or a Deferred of them.
+        """Takes one element: its components, or a Future of them.
 
         Args:
           ctx: The step.
@@ -120,7 +120,7 @@ class Queue(Guarded[QueueState]):
         ]
 
     def dequeue_many(self, ctx: Any, count: int, allow_small_batch: bool) -> Any:
-        """Takes `count` elements: their components stacked, or a Deferred of that."""
+        """Takes `count` elements: their components stacked, or a Future of that."""
         if count < 0:
             which = "UpTo" if allow_small_batch else "Many"
             raise ValueError(f"Dequeue{which}Op requested {count} < 0 elements")

@@ -4,7 +4,7 @@ A resource is made when the op that names it first runs, and found again through
 this op gives out. Resources without a shared name belong to their session: the name has a number
 in front, as in TensorFlow.
 
-No kernel waits: `Guarded.submit` returns a Deferred when the state machine cannot answer yet.
+No kernel waits: `Guarded.submit` returns a Future when the state machine cannot answer yet.
 Results are handed over outside of the lock.
 """
 
@@ -49,10 +49,10 @@ class _Waiter:
       token: Of what cancels the attempt when its step is cancelled; None if that was before.
     """
 
-    __slots__ = ("cancellation", "convert", "deferred", "token")
+    __slots__ = ("cancellation", "convert", "future", "token")
 
-    def __init__(self, deferred: Any, convert: Callable[[Any], Any], cancellation: Any) -> None:
-        self.deferred = deferred
+    def __init__(self, future: Any, convert: Callable[[Any], Any], cancellation: Any) -> None:
+        self.future = future
         self.convert = convert
         self.cancellation = cancellation
         self.token: int | None = None
@@ -63,9 +63,9 @@ class _Waiter:
         try:
             outputs = self.convert(attempt.result())
         except Exception as error:
-            self.deferred.set_error(error)
+            self.future.set_error(error)
         else:
-            self.deferred.set_result(outputs)
+            self.future.set_result(outputs)
 
 
 def _unchanged(value: Any) -> Any:
@@ -92,7 +92,7 @@ class Guarded(Generic[_S]):
         waits_for: str | Callable[[], str],
         convert: Callable[[Any], Any] = _unchanged,
     ) -> Any:
-        """Makes a request; its result, or a Deferred of it.
+        """Makes a request; its result, or a Future of it.
 
         Args:
           attempt: The request.
@@ -103,8 +103,8 @@ class Guarded(Generic[_S]):
         with self.lock:
             settled = self.state.submit(attempt)
             if not attempt.done:
-                deferred = ctx.deferred(waits_for)
-                attempt.waiter = waiter = _Waiter(deferred, convert, ctx.cancellation)
+                future = ctx.future(waits_for)
+                attempt.waiter = waiter = _Waiter(future, convert, ctx.cancellation)
                 # With the lock held, so that nobody tells the waiter before it has its token.
                 waiter.token = ctx.cancellation.register(functools.partial(self._cancel, attempt))
             else:
@@ -115,7 +115,7 @@ class Guarded(Generic[_S]):
             return convert(attempt.result())
         if waiter.token is None:
             self._cancel(attempt)
-        return deferred
+        return future
 
     def _cancel(self, attempt: Attempt) -> None:
         with self.lock:

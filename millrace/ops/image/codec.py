@@ -23,10 +23,10 @@ from millrace.ops.math import comparison
 from millrace.ops.random import random
 from millrace.ops.strings import strings
 from millrace.ops.strings.string_arrays import strings as string_array
-from millrace.platform import deferred, limits
+from millrace.platform import lazy_import, limits
 
-Image = deferred.module("PIL.Image")
-ImageSequence = deferred.module("PIL.ImageSequence")
+Image = lazy_import.module("PIL.Image")
+ImageSequence = lazy_import.module("PIL.ImageSequence")
 
 __all__: list[str] = []
 

@@ -243,19 +243,19 @@ class _Read:
         self.limit = limit
         self.records: list[Record] = []
         #: Set when the read cannot be answered at once.
-        self.deferred: Any = None
+        self.future: Any = None
         self.is_done = False
         self.error: Exception | None = None
 
     def settle(self, error: Exception | None = None) -> None:
         """Gives its outcome to whoever waits for it."""
         self.is_done, self.error = True, error
-        if self.deferred is None:
+        if self.future is None:
             return
         if error is not None:
-            self.deferred.set_error(error)
+            self.future.set_error(error)
         else:
-            self.deferred.set_result(self.outputs())
+            self.future.set_result(self.outputs())
 
     def outputs(self) -> Any:
         """Keys and values, as the op returns them."""
@@ -295,7 +295,7 @@ class Reader:
         self._records_produced = 0
 
     def read(self, ctx: Any, queue: Queue, limit: int | None = None) -> Any:
-        """A record, or up to `limit` of one file: (key, value), or a Deferred of that."""
+        """A record, or up to `limit` of one file: (key, value), or a Future of that."""
         if queue.types != [dtypes.string]:
             raise ValueError(
                 f"A reader needs a queue of file names, one string an element; "
@@ -306,19 +306,19 @@ class Reader:
             return read.outputs()
         with self._lock:
             if self._active is not None:
-                read.deferred = ctx.deferred(f"its turn at {self._kind} '{self._name}'")
+                read.future = ctx.future(f"earlier reads of {self._kind} '{self._name}'")
                 self._waiting.append(read)
             else:
                 self._active = read
-        if read.deferred is not None:
+        if read.future is not None:
             token = ctx.cancellation.register(lambda: self._cancel(read))
             if token is None:
                 self._cancel(read)
             else:
-                read.deferred.add_callback(lambda _: ctx.cancellation.deregister(token))
-            return read.deferred
+                read.future.add_callback(lambda _: ctx.cancellation.deregister(token))
+            return read.future
         self._drive(read)
-        return read.deferred if read.deferred is not None else read.result()
+        return read.future if read.future is not None else read.result()
 
     def _cancel(self, read: _Read) -> None:
         with self._lock:
@@ -353,8 +353,8 @@ class Reader:
             self._work = ""
             work = read.queue.dequeue(read.ctx)
             if hasattr(work, "add_callback"):
-                if read.deferred is None:
-                    read.deferred = read.ctx.deferred(work.waits_for)
+                if read.future is None:
+                    read.future = read.ctx.future(work.waits_for)
                 work.add_callback(lambda arrived: self._resume(read, arrived))
                 return False
             self._start(work[0].item())

@@ -19,9 +19,9 @@ from millrace.graph.define import op
 from millrace.graph.registry import NO_GRADIENT
 from millrace.graph.shape_inference import scalars
 from millrace.ops.strings.string_arrays import scalar_bytes
-from millrace.platform import deferred
+from millrace.platform import lazy_import
 
-Image = deferred.module("PIL.Image")
+Image = lazy_import.module("PIL.Image")
 
 __all__: list[str] = []
 

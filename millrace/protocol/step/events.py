@@ -210,14 +210,14 @@ class VariablesRead(NamedTuple):
       to: The task.
       key: What tells them apart.
       values: The variables.
-      place: Where they can be read in shared memory from now on; empty if nowhere.
+      location: Where they can be read in shared memory from now on; empty if nowhere.
     """
 
     step: int
     to: Peer
     key: int
     values: Sequence[Value]
-    place: bytes
+    location: bytes
 
 
 class StepEnded(NamedTuple):

@@ -87,7 +87,7 @@ class SendVariables(NamedTuple):
     to: Peer
     key: int
     values: Sequence[Value]
-    place: bytes
+    location: bytes
 
 
 class SendLost(NamedTuple):

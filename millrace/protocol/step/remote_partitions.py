@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from millrace.core.places import taker
+from millrace.core.positions import taker
 
 
 class RemotePartition:

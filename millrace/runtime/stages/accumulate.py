@@ -22,8 +22,8 @@ from millrace.passes.transfer import RECEIVE
 from millrace.protocol.accumulator import Take
 from millrace.protocol.attempt import Attempt
 from millrace.runtime.cancellation import Cancellation
-from millrace.runtime.deferred import Deferred
 from millrace.runtime.found import Found
+from millrace.runtime.future import Future
 from millrace.runtime.kernel_call import StoredState, call_plainly, op_error
 from millrace.runtime.stage import Value
 from millrace.runtime.stages.host import IN_MEMORY, flat_when_done, on_host
@@ -58,7 +58,7 @@ class HandleStage:
         self.is_short = self.may_block or IN_MEMORY.search(node.type) is not None
         self.inputs = list(dict.fromkeys(node.inputs[1:]))
         self.outputs = [Edge(node, i) for i in range(len(node.output_types))]
-        self._places = [self.inputs.index(edge) for edge in node.inputs[1:]]
+        self._positions = [self.inputs.index(edge) for edge in node.inputs[1:]]
         self._handles = Handles([node.inputs[0].node])
 
     @property
@@ -66,9 +66,9 @@ class HandleStage:
         """The node's name."""
         return self.node.name
 
-    def run(self, inputs: list[Value], step: Step) -> list[Value] | Deferred:
-        """Runs the kernel; a blocking one may return a Deferred of its outputs."""
-        values = [on_host(inputs[place]) for place in self._places]
+    def run(self, inputs: list[Value], step: Step) -> list[Value] | Future:
+        """Runs the kernel; a blocking one may return a Future of its outputs."""
+        values = [on_host(inputs[position]) for position in self._positions]
         outputs = call_plainly(self.node, [*self._handles.get(step), *values], step)
         return flat_when_done(self.node, outputs) if self.may_block else outputs
 
@@ -138,7 +138,7 @@ class ApplyGradientsStage(_Stage):
 
     def __init__(self, node: JoinedNode, use_count: Callable[[Edge], int]) -> None:
         super().__init__(node)
-        #: For each member: itself, whose gradient it has, the places of its inputs, and whether
+        #: For each member: itself, whose gradient it has, the positions of its inputs, and whether
         #: its gradient came from another task for nobody else.
         self._parts = [
             (
@@ -155,19 +155,19 @@ class ApplyGradientsStage(_Stage):
         found = self.accumulators(step)
         values = self.values(inputs, step)
         settled: list[Attempt] = []
-        local_step, last_place = 0, -1
+        local_step, last_position = 0, -1
         try:
-            for i, (member, contributor, places, is_last) in enumerate(self._parts):
+            for i, (member, contributor, positions, is_last) in enumerate(self._parts):
                 try:
-                    if len(places) != 2:  # sparse ones
+                    if len(positions) != 2:  # sparse ones
                         handle = self._handles.get(step)[i]
-                        arguments = [handle, *(values[place] for place in places)]
+                        arguments = [handle, *(values[position] for position in positions)]
                         call_plainly(member, arguments, step)
                         continue
-                    if places[0] != last_place:
-                        last_place = places[0]
-                        local_step = accumulators.as_step(values[last_place], "local_step")
-                    gradient = values[places[1]]
+                    if positions[0] != last_position:
+                        last_position = positions[0]
+                        local_step = accumulators.as_step(values[last_position], "local_step")
+                    gradient = values[positions[1]]
                     is_own = is_last and getattr(type(gradient.base), "is_received", False)
                     if not is_own:
                         gradient = shared_state.kept(gradient)
@@ -191,41 +191,41 @@ class TakeGradientsStage(_Stage):
 
     def __init__(self, node: JoinedNode) -> None:
         super().__init__(node)
-        self._places = [self._sources.index(member.inputs[1]) for member in node.members]
+        self._positions = [self._sources.index(member.inputs[1]) for member in node.members]
         #: How many gradients each wants, once that is known: mostly constants say it.
         self._required: list[int] = []
         self._is_constant = all(member.inputs[1].node.type == "Const" for member in node.members)
 
     def _counts(self, values: Sequence[Value]) -> list[int]:
         required: list[int] = []
-        for member, place in zip(self.members, self._places, strict=True):
+        for member, position in zip(self.members, self._positions, strict=True):
             try:
-                required.append(accumulators.required(values[place]))
+                required.append(accumulators.required(values[position]))
             except Exception as error:
                 raise op_error(member, error) from None
         if self._is_constant:
             self._required = required
         return required
 
-    def run(self, inputs: list[Value], step: Step) -> list[Value] | Deferred:
-        """The values of the outputs, or a Deferred of them."""
+    def run(self, inputs: list[Value], step: Step) -> list[Value] | Future:
+        """The values of the outputs, or a Future of them."""
         found = self.accumulators(step)
         values = () if self._required else self.values(inputs, step)
         takes = [Take(required) for required in self._required or self._counts(values)]
-        gathering = _Gathering(self.members, found, takes, step)
+        pending = _PendingTakes(self.members, found, takes, step)
         settled: list[Attempt] = []
         for accumulator, take in zip(found, takes, strict=True):
-            take.waiter = gathering
+            take.waiter = pending
             with accumulator.lock:
                 settled += accumulator.state.submit(take)
-        deferred = gathering.deferred
+        future = pending.future
         if settled:
             shared_state.tell_all(settled)
-            if deferred.done:
-                outputs: list[Value] = deferred.result()
+            if future.done:
+                outputs: list[Value] = future.result()
                 return outputs
-        gathering.listen(step.cancellation)
-        return deferred
+        pending.listen(step.cancellation)
+        return future
 
 
 def gradients_stage(
@@ -243,14 +243,14 @@ def gradients_stage(
     return ApplyGradientsStage(node, use_count)
 
 
-class _Gathering:
+class _PendingTakes:
     """The takes of one stage: tells the step when the last one has succeeded, or one failed.
 
     Attributes:
-      deferred: Gets the outputs.
+      future: Gets the outputs.
     """
 
-    __slots__ = ("_accumulators", "_members", "_step", "_takes", "_token", "_told", "deferred")
+    __slots__ = ("_accumulators", "_members", "_step", "_takes", "_token", "_told", "future")
 
     def __init__(
         self, members: list[Node], found: list[Accumulator], takes: list[Take], step: Step
@@ -261,7 +261,7 @@ class _Gathering:
         self._step = step
         #: Counts who was told; a thread of the interpreter cannot be interrupted in it.
         self._told = itertools.count(1)
-        self.deferred = Deferred(functools.partial(accumulators.words, found, takes))
+        self.future = Future(functools.partial(accumulators.words, found, takes))
         self._token: int | None = None
 
     def listen(self, cancellation: Cancellation) -> None:
@@ -269,7 +269,7 @@ class _Gathering:
         self._token = token = cancellation.register(self._cancel)
         if token is None:
             self._cancel()
-        elif self.deferred.done:  # Whoever did it may not have seen the token.
+        elif self.future.done:  # Whoever did it may not have seen the token.
             cancellation.deregister(token)
 
     def _cancel(self) -> None:
@@ -283,8 +283,8 @@ class _Gathering:
         attempt.waiter = None  # Else they would hold each other, and what was taken.
         is_last = next(self._told) == len(self._takes)
         if attempt.error is not None:
-            place = next(i for i, take in enumerate(self._takes) if take is attempt)
-            self.deferred.set_error(op_error(self._members[place], attempt.error))
+            position = next(i for i, take in enumerate(self._takes) if take is attempt)
+            self.future.set_error(op_error(self._members[position], attempt.error))
         elif is_last:
             self._finish()
         else:
@@ -300,6 +300,6 @@ class _Gathering:
                 else:
                     outputs.append(take.result())
         except Exception as error:
-            self.deferred.set_error(error)
+            self.future.set_error(error)
         else:
-            self.deferred.set_result(outputs)
+            self.future.set_result(outputs)

@@ -175,9 +175,9 @@ class LoopGradientStage(_FunctionStage):
     def run(self, inputs: list[Value], step: Step) -> list[Value]:
         """The gradients of the loop's inputs."""
         node = self.node
-        places = node.definition.signature.input_slices(node.attrs)
+        positions = node.definition.signature.input_slices(node.attrs)
         values = self._all_inputs(inputs, step)
-        loop_inputs, grads = values[places[0]], values[places[2]]
+        loop_inputs, grads = values[positions[0]], values[positions[2]]
         wrt: list[int] = node.attrs["wrt"]
         holds, advance, pull_back = self._programs(step, wrt)
         key = random_key(node, step.random_counters([node])[0]) if is_random(node) else None

@@ -17,8 +17,8 @@ from millrace.passes.node import Edge, Node, Program, is_chosen_reference, is_va
 from millrace.passes.transfer import SEND
 from millrace.runtime.compiled_stage import VariableUse, random_key
 from millrace.runtime.dataset_function import Binder
-from millrace.runtime.deferred import Deferred
 from millrace.runtime.found import FoundVariables, in_lock_order
+from millrace.runtime.future import Future
 from millrace.runtime.kernel_call import (
     Services,
     StoredState,
@@ -63,10 +63,10 @@ class HostStage:
         touched = list(dict.fromkeys(use.written + use.read)) if use.written else []
         self._locked = FoundVariables(touched)
         self.inputs = [edge for edge in dict.fromkeys(node.inputs) if not is_variable_edge(edge)]
-        self._places = [self.inputs.index(edge) for edge in node.inputs if edge in self.inputs]
+        self._positions = [self.inputs.index(edge) for edge in node.inputs if edge in self.inputs]
         self._is_plain = (
             IN_MEMORY.search(node.type) is not None
-            and len(self._places) == len(node.inputs)
+            and len(self._positions) == len(node.inputs)
             and not touched
             and not self._snapshots
             and set(node.definition.specials) <= {"ctx", "node"}
@@ -77,11 +77,11 @@ class HostStage:
         """The node's name."""
         return self.node.name
 
-    def run(self, inputs: list[Value], step: Step) -> list[Value] | Deferred:
-        """Runs the kernel; a blocking one may return a Deferred of its outputs."""
+    def run(self, inputs: list[Value], step: Step) -> list[Value] | Future:
+        """Runs the kernel; a blocking one may return a Future of its outputs."""
         if self._is_plain and all(type(value) is np.ndarray for value in inputs):
             return self._flat(
-                call_plainly(self.node, [inputs[place] for place in self._places], step)
+                call_plainly(self.node, [inputs[position] for position in self._positions], step)
             )
         services = Services(
             StoredState(step.resources),
@@ -100,9 +100,7 @@ class HostStage:
                 return self._call(env, services, step)
         return self._call(env, services, step)
 
-    def _call(
-        self, env: dict[Edge, Value], services: Services, step: Step
-    ) -> list[Value] | Deferred:
+    def _call(self, env: dict[Edge, Value], services: Services, step: Step) -> list[Value] | Future:
         if not self._locked.variables and not self._snapshots:
             return self._flat(call(self.node, gather_inputs(self.node, env, services), services))
         with contextlib.ExitStack() as locks:
@@ -114,7 +112,7 @@ class HostStage:
                     outputs[i] = outputs[i].read()
         return self._flat(outputs)
 
-    def _flat(self, outputs: list[Value]) -> list[Value] | Deferred:
+    def _flat(self, outputs: list[Value]) -> list[Value] | Future:
         return flat_when_done(self.node, outputs) if self.may_block else outputs
 
 
@@ -127,9 +125,9 @@ def is_short(node: Node) -> bool:
     )
 
 
-def flat_when_done(node: Node, result: list[Value] | Deferred) -> list[Value] | Deferred:
+def flat_when_done(node: Node, result: list[Value] | Future) -> list[Value] | Future:
     """The outputs of a blocking kernel, one entry per output: now, or when they come."""
-    if type(result) is Deferred:
+    if type(result) is Future:
         return result.then(functools.partial(flatten_outputs, node))
     return flatten_outputs(node, result)
 

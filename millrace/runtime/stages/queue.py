@@ -11,8 +11,8 @@ import functools
 from millrace.ops.data_flow import queue_kernels
 from millrace.ops.data_flow.queue_kernels import Queue
 from millrace.passes.node import Node
-from millrace.runtime.deferred import Deferred
 from millrace.runtime.found import Found
+from millrace.runtime.future import Future
 from millrace.runtime.kernel_call import op_error
 from millrace.runtime.stage import Value
 from millrace.runtime.stages.accumulate import HandleStage
@@ -45,11 +45,11 @@ class _QueueStage(HandleStage):
 class DequeueStage(_QueueStage):
     """Takes one element."""
 
-    def run(self, inputs: list[Value], step: Step) -> list[Value] | Deferred:
-        """The element's components, or a Deferred of them."""
+    def run(self, inputs: list[Value], step: Step) -> list[Value] | Future:
+        """The element's components, or a Future of them."""
         try:
             why = functools.partial(queue_kernels.what_comes, self.node, step)
-            element: list[Value] | Deferred = self._queue(step).dequeue(step, why)
+            element: list[Value] | Future = self._queue(step).dequeue(step, why)
         except Exception as error:
             raise op_error(self.node, error) from None
         return element
@@ -60,11 +60,11 @@ class EnqueueManyStage(_QueueStage):
 
     _enqueues = True
 
-    def run(self, inputs: list[Value], step: Step) -> list[Value] | Deferred:
-        """No outputs, or a Deferred of them."""
-        values = [on_host(inputs[place]) for place in self._places]
+    def run(self, inputs: list[Value], step: Step) -> list[Value] | Future:
+        """No outputs, or a Future of them."""
+        values = [on_host(inputs[position]) for position in self._positions]
         try:
-            added: list[Value] | Deferred = self._queue(step).enqueue_many(step, values)
+            added: list[Value] | Future = self._queue(step).enqueue_many(step, values)
         except Exception as error:
             raise op_error(self.node, error) from None
         return added

@@ -137,10 +137,10 @@ class _RowStage:
         self.outputs = outputs
         tables = map(variable_of, node.inputs[:count])
         self._tables = [table for table in tables if table is not None]
-        places = {edge: i for i, edge in enumerate(self.inputs)}
-        #: Of each input that is no table: its place among `inputs`, or None and its value.
+        positions = {edge: i for i, edge in enumerate(self.inputs)}
+        #: Of each input that is no table: its position among `inputs`, or None and its value.
         self._given: list[tuple[int | None, Any]] = [
-            (places.get(edge), edge.node.attrs.get("value")) for edge in node.inputs[count:]
+            (positions.get(edge), edge.node.attrs.get("value")) for edge in node.inputs[count:]
         ]
         self._slots = FoundVariables(self._tables)
         #: What the tables are unless somebody assigned one of another shape.
@@ -158,7 +158,7 @@ class _RowStage:
 
     def _values(self, inputs: list[Value]) -> list[Value]:
         """The values of all inputs that are no tables."""
-        return [known if place is None else inputs[place] for place, known in self._given]
+        return [known if position is None else inputs[position] for position, known in self._given]
 
 
 class TakeStage(_RowStage):
@@ -187,7 +187,7 @@ class TakeStage(_RowStage):
         return self._compiled.run(inputs, step)
 
     def written(self, inputs: list[Value], step: Step) -> Value:
-        """As `run`, but the rows are taken when their place is known."""
+        """As `run`, but the rows are taken when their position is known."""
         indices = np.asarray(self._values(inputs)[0])
         (slot,) = self._slots.slots(step.resources)
         shape, value = self._shape, slot.value
@@ -302,7 +302,7 @@ class UpdateStage(_RowStage):
         count = _count_rows(indices, shape[0], self._padded)
         if count is None:
             return False
-        places = indices[:count]
+        positions = indices[:count]
         rows = self._rows.pop(length, None)
         if rows is None:
             if len(self._rows) >= _MAX_LENGTHS:
@@ -310,10 +310,10 @@ class UpdateStage(_RowStage):
             rows = [jax.device_put(np.zeros(all_rows, table.dtype)) for table in tables]
         for memory, table, part in zip(self._memories, tables, rows, strict=True):
             own = memory.of(part, length)[:count]
-            memory.of(table, shape[0]).take(places, out=own, mode="clip")
+            memory.of(table, shape[0]).take(positions, out=own, mode="clip")
         tables, rows = self._program(tables, rows, given)
         for slot, memory, table, part in zip(slots, self._memories, tables, rows, strict=True):
-            memory.of(table, shape[0])[places] = memory.of(part, length)[:count]
+            memory.of(table, shape[0])[positions] = memory.of(part, length)[:count]
             slot.value = table
         self._rows[length] = rows
         return True
@@ -330,7 +330,7 @@ class PlainStage:
         self.nodes = [node]
         self.inputs = list(dict.fromkeys(node.inputs))
         self.outputs = [Edge(node, i) for i in range(len(node.output_types))]
-        self._places = [self.inputs.index(edge) for edge in node.inputs]
+        self._positions = [self.inputs.index(edge) for edge in node.inputs]
 
     @property
     def name(self) -> str:
@@ -339,7 +339,7 @@ class PlainStage:
 
     def run(self, inputs: list[Value], step: Step) -> list[Value]:
         """Calls the kernel."""
-        arrays = [np.asarray(inputs[place]) for place in self._places]
+        arrays = [np.asarray(inputs[position]) for position in self._positions]
         return call_plainly(self.node, arrays, step)
 
 
@@ -347,8 +347,8 @@ class SumBagsStage(PlainStage):
     """Adds up gradients by row."""
 
     def written(self, inputs: list[Value], step: Step) -> Value:
-        """As `run`, but the sums are made when their place is known."""
-        arrays: list[Any] = [np.asarray(inputs[place]) for place in self._places]
+        """As `run`, but the sums are made when their position is known."""
+        arrays: list[Any] = [np.asarray(inputs[position]) for position in self._positions]
         return written_sums(self.node.attrs["size"], *arrays)
 
 
@@ -366,10 +366,10 @@ class SentRowsStage:
         given = [edge for edge in send.inputs if edge != made]
         self.inputs = list(dict.fromkeys([*maker.inputs, *given]))
         self.outputs: list[Edge] = []
-        places = {edge: i for i, edge in enumerate(self.inputs)}
-        self._needed = [places[edge] for edge in maker.inputs]
+        positions = {edge: i for i, edge in enumerate(self.inputs)}
+        self._needed = [positions[edge] for edge in maker.inputs]
         #: Where each input of the send is; None for what is made.
-        self._given = [places.get(edge) if edge != made else None for edge in send.inputs]
+        self._given = [positions.get(edge) if edge != made else None for edge in send.inputs]
 
     @property
     def name(self) -> str:
@@ -378,7 +378,7 @@ class SentRowsStage:
 
     def run(self, inputs: list[Value], step: Step) -> list[Value]:
         """Makes and sends them."""
-        made = self._maker.written([inputs[place] for place in self._needed], step)
+        made = self._maker.written([inputs[position] for position in self._needed], step)
         return self._send.run([made if i is None else inputs[i] for i in self._given], step)
 
 
@@ -431,7 +431,7 @@ class StitchStage:
         self.nodes = [node]
         self.inputs = list(dict.fromkeys(node.inputs))
         self.outputs = [Edge(node, 0)]
-        self._places = [self.inputs.index(edge) for edge in node.inputs]
+        self._positions = [self.inputs.index(edge) for edge in node.inputs]
 
     @property
     def name(self) -> str:
@@ -440,11 +440,11 @@ class StitchStage:
 
     def run(self, inputs: list[Value], step: Step) -> list[Value]:
         """The rows."""
-        places, *parts = (np.asarray(inputs[place]) for place in self._places)
+        positions, *parts = (np.asarray(inputs[position]) for position in self._positions)
         joined = np.concatenate(parts)
         # Where XLA takes it without a copy. Places are in bounds: see `RouteRows`.
-        rows = aligned.empty((*places.shape, *joined.shape[1:]), joined.dtype)
-        joined.take(places, axis=0, out=rows, mode="clip")
+        rows = aligned.empty((*positions.shape, *joined.shape[1:]), joined.dtype)
+        joined.take(positions, axis=0, out=rows, mode="clip")
         return [rows]
 
 
@@ -490,11 +490,11 @@ class _Memory:
         if isinstance(value, np.ndarray):
             return _whole_rows(np.ascontiguousarray(value), (count,))
         value.block_until_ready()
-        place = value.unsafe_buffer_pointer(), count
-        found = self._known.get(place)
+        position = value.unsafe_buffer_pointer(), count
+        found = self._known.get(position)
         if found is None:
             if len(self._known) >= _MAX_KNOWN:
                 self._known.clear()
-            block: Any = (ctypes.c_char * (count * self._row.itemsize)).from_address(place[0])
-            found = self._known[place] = np.frombuffer(block, self._row)
+            block: Any = (ctypes.c_char * (count * self._row.itemsize)).from_address(position[0])
+            found = self._known[position] = np.frombuffer(block, self._row)
         return found

@@ -9,8 +9,8 @@ from millrace.core.dead import DEAD
 from millrace.core.written import Written
 from millrace.ops.control_flow.tensor_array_value import TensorArrayValue
 from millrace.passes.node import Edge, Node, is_variable_edge, variable_of
-from millrace.runtime.deferred import Deferred
 from millrace.runtime.found import FoundVariables
+from millrace.runtime.future import Future
 from millrace.runtime.kernel_call import StoredState, op_error, uninitialized
 from millrace.runtime.resources import ResourceStore, VariableSlot
 from millrace.runtime.stage import Value
@@ -33,15 +33,16 @@ class SendStage:
         self.inputs = [edge for edge in dict.fromkeys(node.inputs) if not is_variable_edge(edge)]
         self._to, self._key = node.attrs["to"].decode(), node.attrs["key"]
         self._is_last = node.attrs["last"]
-        places = {edge: i for i, edge in enumerate(self.inputs)}
+        positions = {edge: i for i, edge in enumerate(self.inputs)}
         named = dict.fromkeys(_variable(edge) for edge in node.inputs)
         self._variables = [variable for variable in named if variable is not None]
-        #: For each tensor where it stands: (among the inputs, or else among the variables, place).
+        #: For each tensor where it stands: (among the inputs, or else among the variables,
+        #: position).
         self._sources: list[tuple[bool, int]] = []
         for edge in node.inputs:
             variable = _variable(edge)
             if variable is None:
-                self._sources.append((True, places[edge]))
+                self._sources.append((True, positions[edge]))
             else:
                 self._sources.append((False, self._variables.index(variable)))
         self._slots = FoundVariables(self._variables)
@@ -60,8 +61,8 @@ class SendStage:
         try:
             held = self._read(step.resources) if self._variables else []
             tensors = []
-            for is_input, place in self._sources:
-                value = inputs[place] if is_input else held[place]
+            for is_input, position in self._sources:
+                value = inputs[position] if is_input else held[position]
                 if type(value) is ArrayImpl:
                     value = np.asarray(value)
                 elif type(value) not in _OF_THE_HOST:
@@ -82,12 +83,12 @@ class SendStage:
           FailedPreconditionError: One has no value.
         """
         held = self._read(resources)
-        return [held[place] for _, place in self._sources]
+        return [held[position] for _, position in self._sources]
 
     def slots(self, resources: ResourceStore) -> list[VariableSlot]:
         """Where what a send of nothing but variables sends is stored."""
         held = self._slots.slots(resources)
-        return [held[place] for _, place in self._sources]
+        return [held[position] for _, position in self._sources]
 
     def _read(self, resources: ResourceStore) -> list[Value]:
         values = []
@@ -119,10 +120,10 @@ class ReceiveStage:
         """The node's name."""
         return self.node.name
 
-    def run(self, inputs: list[Value], step: Step) -> list[Value] | Deferred:
-        """The values of the outputs, or a Deferred of them."""
+    def run(self, inputs: list[Value], step: Step) -> list[Value] | Future:
+        """The values of the outputs, or a Future of them."""
         try:
-            received: list[Value] | Deferred = step.exchange.receive(self._source, self.key)
+            received: list[Value] | Future = step.exchange.receive(self._source, self.key)
         except Exception as error:
             raise op_error(self.node, error) from None
         return received

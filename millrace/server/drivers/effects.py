@@ -26,7 +26,7 @@ from millrace.protocol.step.applied_steps import (
     Verdict,
 )
 from millrace.runtime.compiled_stage import VariableUse
-from millrace.runtime.deferred import Deferred
+from millrace.runtime.future import Future
 from millrace.runtime.kernel_call import VariableRef, variable_key
 from millrace.runtime.plan import Plan
 from millrace.runtime.step import Step
@@ -149,13 +149,13 @@ class EffectGate:
         except BaseException:
             self.failed(effect)
             raise
-        if type(outputs) is Deferred:
+        if type(outputs) is Future:
             outputs.add_callback(functools.partial(self._settle, effect))
         else:
             self.applied(effect, outputs)
         return outputs
 
-    def _settle(self, effect: Effect, done: Deferred) -> None:
+    def _settle(self, effect: Effect, done: Future) -> None:
         if done.failed:
             self.failed(effect)
         else:

@@ -14,7 +14,7 @@ from millrace.core.value import Value
 from millrace.passes.node import Node
 from millrace.protocol.step.events import ValuesArrived, ValuesMade
 from millrace.runtime.cancellation import Cancellation
-from millrace.runtime.deferred import Deferred
+from millrace.runtime.future import Future
 from millrace.runtime.kernel_call import VariableRef
 from millrace.server.worker_sessions import RegisteredGraph
 
@@ -50,9 +50,9 @@ class Exchange:
         made = ValuesMade(self._number, self._session.addresses[to], key, tag, tensors)
         (self.pending or self._worker).tell(made)
 
-    def receive(self, source: str, key: int, tag: bytes = b"") -> list[Value] | Deferred:
+    def receive(self, source: str, key: int, tag: bytes = b"") -> list[Value] | Future:
         """The values, or what will have them."""
-        found: list[Value] | Deferred | None = None
+        found: list[Value] | Future | None = None
         if self.pending is not None:
             found = self.pending.read(key)
         if found is None:
@@ -69,15 +69,15 @@ class Exchange:
             tensor = tensor.read()
         self._worker.tell(ValuesArrived(self._number, key, [tensor]))
 
-    def fetch(self, node: Node, key: str) -> Value | Deferred:
+    def fetch(self, node: Node, key: str) -> Value | Future:
         """The value that was kept under a key, here or at the task that sends it."""
         source = node.attrs["send_device"].decode().partition("/device:")[0]
         worker, number = self._worker, self._number
         if source == worker.task or node.attrs["client_terminated"]:
             found = worker.take(number, key, f"{key.split(';')[3]} of this task")
-            if not isinstance(found, Deferred):
+            if not isinstance(found, Future):
                 return found[0]
-            alone = Deferred(found.waits_for)
+            alone = Future(found.waits_for)
             found.add_callback(lambda values: _hand_on_first(values, alone))
             return alone
         address = self._session.addresses.get(source)
@@ -92,7 +92,7 @@ class Exchange:
         fetched = worker.fetch_tensor(address, number, key, self.cancellation)
         if worker.transfers.enabled:
 
-            def note(done: Deferred) -> None:
+            def note(done: Future) -> None:
                 if not done.failed:
                     found = [done.result()]
                     worker.transfers.note(number, [name], source, worker.task, found, start)
@@ -100,21 +100,21 @@ class Exchange:
             fetched.add_callback(note)
         return fetched
 
-    def _note(self, source: str, key: int, found: list[Value] | Deferred) -> None:
+    def _note(self, source: str, key: int, found: list[Value] | Future) -> None:
         start, log = time.time_ns(), self._worker.transfers
         names, number, to = self._graph.received.get(key, ()), self._number, self._worker.task
-        if not isinstance(found, Deferred):
+        if not isinstance(found, Future):
             log.note(number, names, source, to, found, start)
             return
 
-        def arrived(deferred: Deferred) -> None:
-            if deferred.failed is False:
-                log.note(number, names, source, to, deferred.result(), start)
+        def arrived(future: Future) -> None:
+            if future.failed is False:
+                log.note(number, names, source, to, future.result(), start)
 
         found.add_callback(arrived)
 
 
-def _hand_on_first(values: Deferred, to: Deferred) -> None:
+def _hand_on_first(values: Future, to: Future) -> None:
     try:
         to.set_result(values.result()[0])
     except Exception as error:

@@ -98,11 +98,11 @@ class Inbound:
         """Sends the variables that a message asks for."""
         try:
             key = wire.key_to_read(message)
-            values, place = self._worker.read(message.key, key, channel)
+            values, location = self._worker.read(message.key, key, channel)
         except errors.OpError as error:
             answer(channel, wire.end(message.step, error))
             return
-        read = VariablesRead(message.step, channel.address, key, values, place)
+        read = VariablesRead(message.step, channel.address, key, values, location)
         for instruction in self._worker.decide(read):
             if isinstance(instruction, SendVariables):
                 answer(channel, wire.variables(instruction))

@@ -92,16 +92,16 @@ class PartitionRun:
 
     def _run_at_once(self) -> None:
         graph = self.graph
-        turn = self._worker.turn if graph.is_short else None
-        if turn is not None:
-            turn.acquire()
+        alone = self._worker.short_partitions if graph.is_short else None
+        if alone is not None:
+            alone.acquire()
         try:
             start = time.thread_time()
             self._worker.tell(self.run_now())
             graph.is_short = time.thread_time() - start < _SHORT_SECONDS
         finally:
-            if turn is not None:
-                turn.release()
+            if alone is not None:
+                alone.release()
 
     def run_now(self) -> PartitionFinished:
         """Runs in this thread, and says how it went."""
@@ -141,7 +141,7 @@ class PartitionRun:
             return
 
         def start() -> None:
-            if step.cancellation.error is not None:  # just before its turn came
+            if step.cancellation.error is not None:  # just before it had a share
                 finished(step.cancellation.error)
                 return
             self.waits_for = execution.waits_for
@@ -226,4 +226,4 @@ class RepeatedRun(PartitionRun):
 def _turn_of(client: str) -> str:
     """What a partition waits for that may not compute yet, in words."""
     limit = limits.COMPUTING_STEPS_PER_CLIENT
-    return f"its turn: {limit.value:.0f} {limit.what} ({client}; {limit.variable} raises it)"
+    return f"a share: {limit.value:.0f} {limit.what} ({client}; {limit.variable} raises it)"

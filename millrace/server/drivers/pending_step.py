@@ -21,7 +21,7 @@ from millrace.protocol.step.master import MasterStep
 from millrace.rpc.channel import Channel
 from millrace.rpc.failed_node import explained
 from millrace.rpc.message import Message, layout_of
-from millrace.rpc.snapshot import Place, SnapshotReader
+from millrace.rpc.snapshot import Location, SnapshotReader
 from millrace.rpc.turns import Listener
 from millrace.runtime import allotments
 from millrace.server.drivers import wire
@@ -210,8 +210,8 @@ class PendingStep:
             return
         kinds = [(tensor.dtype, tensor.shape) for tensor in message.tensors]
         try:
-            place = Place.unpack(message.text)
-            reader = SnapshotReader(channel.process, place, kinds, layout_of(message.tensors))
+            location = Location.unpack(message.text)
+            reader = SnapshotReader(channel.process, location, kinds, layout_of(message.tensors))
         except (OSError, ValueError) as error:
             logging.debug("%s publishes nothing: %s", partition.task, error)
             return

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from millrace.core import errors
-from millrace.core.places import taker
+from millrace.core.positions import taker
 from millrace.graph.operation import Operation
 from millrace.graph.tensor import Tensor
 from millrace.passes.partitions import Partition
@@ -87,12 +87,12 @@ class DistributedPartialRun(PartialRun):
         self.all_feeds = frozenset(feeds)
         local = prepared.local
         position = {index: k for k, index in enumerate(local.arguments)}
-        place = {index: k for k, index in enumerate(local.targets)}
+        target_position = {index: k for k, index in enumerate(local.targets)}
         super().__init__(
             execution,
             {tensor: position[i] for i, tensor in enumerate(feeds)},
             fetches,
-            {op: place[i] for i, op in enumerate(targets)},
+            {op: target_position[i] for i, op in enumerate(targets)},
         )
 
 

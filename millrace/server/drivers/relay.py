@@ -1,7 +1,7 @@
-"""Where a part of a step goes on when what it waited for has arrived.
+"""Where a partition of a step goes on when what it waited for has arrived.
 
-A thread that delivers a message goes on itself with the parts that the message sets free, and
-with those that these set free in their turn: the last gradient of a round closes the round and
+A thread that delivers a message goes on itself with the partitions that the message sets free, and
+with those that these set free: the last gradient of a round closes the round and
 wakes all its workers without another thread. They run one after the other, each when the one
 before has come to a stop, never inside it; and no more than a few, or one delivery might never
 end and its sender never be read again.
@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from millrace.runtime.executor import Resume
 
-#: So many parts go on in a thread that delivers; the others elsewhere.
+#: So many partitions go on in a thread that delivers; the others elsewhere.
 MAX_HERE = 64
 
 GoOn = Callable[[], None]
@@ -24,7 +24,7 @@ _Ready = collections.deque[tuple[GoOn, Resume]]
 
 
 class Relay:
-    """The parts of steps that go on in threads that deliver messages."""
+    """The partitions of steps that go on in threads that deliver messages."""
 
     def __init__(self, elsewhere: Resume) -> None:
         """Makes a relay.

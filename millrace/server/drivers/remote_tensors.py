@@ -11,9 +11,9 @@ from typing import Any
 
 from millrace.core.dead import DEAD
 from millrace.core.tensor_proto import make_ndarray
-from millrace.rpc import messages
+from millrace.rpc import service_messages
 from millrace.runtime.cancellation import Cancellation
-from millrace.runtime.deferred import Deferred
+from millrace.runtime.future import Future
 
 
 class RemoteTensors:
@@ -28,28 +28,28 @@ class RemoteTensors:
         self._lock = threading.Lock()
         self._stubs: dict[Any, Any] = {}
 
-    def fetch(self, address: str, step: int, key: str, cancellation: Cancellation) -> Deferred:
+    def fetch(self, address: str, step: int, key: str, cancellation: Cancellation) -> Future:
         """What will have the value that the task at an address has, or will have, under a key."""
-        deferred = Deferred(f"{key.split(';')[3]} of the task at {address}")
+        future = Future(f"{key.split(';')[3]} of the task at {address}")
 
         def answered(response: Any, error: Exception | None) -> None:
             if error is not None:
-                deferred.set_error(error)
+                future.set_error(error)
             elif response.is_dead:
-                deferred.set_result(DEAD)
+                future.set_result(DEAD)
             else:
                 try:
-                    deferred.set_result(make_ndarray(response.tensor))
+                    future.set_result(make_ndarray(response.tensor))
                 except Exception as failure:
-                    deferred.set_error(failure)
+                    future.set_error(failure)
 
-        request = messages.RecvTensorRequest(step_id=step, rendezvous_key=key)
+        request = service_messages.RecvTensorRequest(step_id=step, rendezvous_key=key)
         cancel = self._stub(address).begin("recv_tensor", request, answered)
         token = cancellation.register(cancel)
         if token is None:
             cancel()  # The step has ended meanwhile.
-        deferred.add_callback(lambda _: cancellation.deregister(token))
-        return deferred
+        future.add_callback(lambda _: cancellation.deregister(token))
+        return future
 
     def _stub(self, address: str) -> Any:
         connection = self._connect(address)

@@ -42,26 +42,26 @@ class _Published:
         self._kinds = [(value.dtype, value.shape) for value in values]
         starts, size = layout_of(values)
         self._snapshot = snapshot.Snapshot(self._kinds, starts, size)
-        self.readers: dict[Channel, snapshot.Place] = {}
+        self.readers: dict[Channel, snapshot.Location] = {}
         #: The values of the newest version.
         self._newest: list[Value] = []
         self._unread = 0
         self.is_over = False
 
-    def admit(self, channel: Channel) -> snapshot.Place | None:
+    def admit(self, channel: Channel) -> snapshot.Location | None:
         """Where a reader finds the snapshot; None when there is no place left."""
-        place = self.readers.get(channel)
-        if place is None:
-            place = self._snapshot.admit()
-            if place is not None:
-                self.readers[channel] = place
-        return place
+        location = self.readers.get(channel)
+        if location is None:
+            location = self._snapshot.admit()
+            if location is not None:
+                self.readers[channel] = location
+        return location
 
     def dismiss(self, channel: Channel) -> None:
         """A reader is gone."""
-        place = self.readers.pop(channel, None)
-        if place is not None:
-            self._snapshot.dismiss(place)
+        location = self.readers.pop(channel, None)
+        if location is not None:
+            self._snapshot.dismiss(location)
 
     def wake(self) -> None:
         """Somebody will read."""
@@ -136,15 +136,15 @@ class Snapshots:
             try:
                 if found is None:
                     found = self.published[key] = _Published(resources, slots)
-                place = found.admit(channel)
-                if place is None:
+                location = found.admit(channel)
+                if location is None:
                     found.close()  # Too many have come and gone: the next one makes a new one.
                     return None
                 found.wake()
                 found.refresh()
             except (OSError, ValueError, errors.OpError):
                 return None
-            return place.pack()
+            return location.pack()
 
     def refresh(self) -> None:
         """Publishes what has changed."""

@@ -1,4 +1,4 @@
-"""Why a part of a step failed, as the error that its master is told."""
+"""Why a partition of a step failed, as the error that its master is told."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from millrace.runtime.step import Step
 
 
 def cause_of(error: BaseException, step: Step) -> errors.OpError:
-    """Why a part of a step failed: an op that was cancelled says only that it was."""
+    """Why a partition of a step failed: an op that was cancelled says only that it was."""
     found, cause = as_op_error(error), step.cancellation.error
     if isinstance(found, errors.CancelledError) and cause is not None:
         return cause if not isinstance(cause, errors.CancelledError) else found

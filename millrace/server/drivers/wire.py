@@ -131,9 +131,9 @@ def values(instruction: instructions.SendValues) -> Message:
 
 def variables(instruction: instructions.SendVariables) -> Message:
     """Brings variables that were asked for."""
-    step, _, key, tensors, place = instruction
-    kind = Kind.PUBLISHED if place else Kind.TENSORS
-    return Message(kind, step, key, place, list(tensors))
+    step, _, key, tensors, location = instruction
+    kind = Kind.PUBLISHED if location else Kind.TENSORS
+    return Message(kind, step, key, location, list(tensors))
 
 
 def repeat(instruction: instructions.SendRepeat) -> Message:

@@ -16,7 +16,7 @@ from millrace.graph.operation import Operation
 from millrace.graph.tensor import Tensor
 from millrace.platform.file_access import FileAccess
 from millrace.protocol.step.applied_steps import StepAttempt
-from millrace.rpc import messages
+from millrace.rpc import service_messages
 from millrace.rpc.failed_node import with_marked_node
 from millrace.rpc.service import caller, client
 from millrace.rpc.wire_limit import check_fits
@@ -198,7 +198,9 @@ class MasterService:
         self.leases.open(session.handle)
         self.leases.close_idle()
         self._forget_closed()
-        return messages.CreateSessionResponse(session_handle=session.handle, graph_version=0)
+        return service_messages.CreateSessionResponse(
+            session_handle=session.handle, graph_version=0
+        )
 
     def _client_elsewhere(self) -> str:
         """The name of the client whose call this thread serves, for other tasks."""
@@ -226,12 +228,12 @@ class MasterService:
                 f"{request.current_graph_version}.",
             )
         served.extend(request.graph_def)
-        return messages.ExtendSessionResponse(new_graph_version=served.version)
+        return service_messages.ExtendSessionResponse(new_graph_version=served.version)
 
     def partial_run_setup(self, request: Any) -> Any:
         """Starts a step whose feeds arrive in parts."""
         handle = self._session(request.session_handle).partial_run_setup(request)
-        return messages.PartialRunSetupResponse(partial_run_handle=handle)
+        return service_messages.PartialRunSetupResponse(partial_run_handle=handle)
 
     def run_step(self, request: Any) -> Any:
         """Runs a step, or a part of one."""
@@ -239,7 +241,7 @@ class MasterService:
             return self._run_step(request)
 
     def _run_step(self, request: Any) -> Any:
-        response = messages.RunStepResponse()
+        response = service_messages.RunStepResponse()
         try:
             served = self._session(request.session_handle)
             if request.partial_run_handle:
@@ -271,7 +273,7 @@ class MasterService:
         self.leases.forget(request.session_handle)
         self._master.session(request.session_handle).close()
         self._served.pop(request.session_handle, None)
-        return messages.CloseSessionResponse()
+        return service_messages.CloseSessionResponse()
 
     def list_devices(self, request: Any) -> Any:
         """The devices of a session, or of this task and its cluster."""
@@ -279,7 +281,7 @@ class MasterService:
             devices = self._session(request.session_handle).session.list_devices()
         else:
             devices = self._master.devices()
-        response = messages.ListDevicesResponse()
+        response = service_messages.ListDevicesResponse()
         mine = self._master.worker.task + "/"
         for device in devices:
             place = response.local_device if device.name.startswith(mine) else None
@@ -290,12 +292,12 @@ class MasterService:
         """Drops containers on all tasks; sessions end."""
         self._master.reset(list(request.container), list(request.device_filters))
         self._served.clear()
-        return messages.ResetResponse()
+        return service_messages.ResetResponse()
 
     def make_callable(self, request: Any) -> Any:
         """Prepares a step that is run by its number."""
         number = self._session(request.session_handle).make_callable(request.options)
-        return messages.MakeCallableResponse(handle=number)
+        return service_messages.MakeCallableResponse(handle=number)
 
     def run_callable(self, request: Any) -> Any:
         """Runs a prepared step."""
@@ -316,7 +318,7 @@ class MasterService:
             check_fits(values, *_TOO_MUCH)
         except errors.OpError as error:
             raise with_marked_node(error) from None
-        response = messages.RunCallableResponse()
+        response = service_messages.RunCallableResponse()
         for name, value in zip(options.fetch, values, strict=True):
             response.fetch.append(_to_proto(value, served, name))
         if metadata.ByteSize():
@@ -326,7 +328,7 @@ class MasterService:
     def release_callable(self, request: Any) -> Any:
         """Forgets a prepared step."""
         self._session(request.session_handle).release_callable(request.handle)
-        return messages.ReleaseCallableResponse()
+        return service_messages.ReleaseCallableResponse()
 
 
 def _attempt_of(request: Any) -> StepAttempt | None:

@@ -19,10 +19,10 @@ from millrace.core.tensor_proto import make_tensor_proto
 from millrace.passes.program_def import from_graph_def
 from millrace.platform.file_access import FileAccess
 from millrace.protocol.step.events import ValuesArrived, WaitAbandoned
-from millrace.rpc import messages
+from millrace.rpc import service_messages
 from millrace.rpc.failed_node import with_marked_node
 from millrace.rpc.service import caller, client, on_abandoned
-from millrace.runtime.deferred import Deferred
+from millrace.runtime.future import Future
 from millrace.runtime.plan import host_value
 from millrace.runtime.step import Step
 from millrace.runtime.step_stats import fill_metadata
@@ -52,7 +52,7 @@ class WorkerService:
 
     def get_status(self, request: Any) -> Any:
         """The task's devices."""
-        return messages.GetStatusResponse(device_attributes=self._devices())
+        return service_messages.GetStatusResponse(device_attributes=self._devices())
 
     def create_worker_session(self, request: Any) -> Any:
         """Makes ready for a master's session."""
@@ -73,15 +73,15 @@ class WorkerService:
             request.client or client(),
         )
         self._quota.note(request.session_handle, owner)
-        return messages.CreateWorkerSessionResponse()
+        return service_messages.CreateWorkerSessionResponse()
 
     def delete_worker_session(self, request: Any) -> Any:
         """Forgets a session."""
         self._worker.sessions.delete_session(request.session_handle)
-        return messages.DeleteWorkerSessionResponse()
+        return service_messages.DeleteWorkerSessionResponse()
 
     def register_graph(self, request: Any) -> Any:
-        """Plans a part, and connects to the tasks that it sends to."""
+        """Plans a partition, and connects to the tasks that it sends to."""
         session = self._worker.sessions.session(request.session_handle)
         GraphSize().add(request.graph_def)
         with self._worker.allotments.of(f"{session.client} plans"):
@@ -89,15 +89,15 @@ class WorkerService:
             graph = self._worker.sessions.register(session, program)
         for address in graph.peers:
             self._connect(address)
-        return messages.RegisterGraphResponse(graph_handle=str(graph.number))
+        return service_messages.RegisterGraphResponse(graph_handle=str(graph.number))
 
     def deregister_graph(self, request: Any) -> Any:
-        """Forgets a part."""
+        """Forgets a partition."""
         self._worker.sessions.deregister(_number(request.graph_handle))
-        return messages.DeregisterGraphResponse()
+        return service_messages.DeregisterGraphResponse()
 
     def run_graph(self, request: Any) -> Any:
-        """Runs a part.
+        """Runs a partition.
 
         Its arguments and results are called by their positions, or by the keys of its transfer
         nodes if a master of TensorFlow has made it.
@@ -121,7 +121,7 @@ class WorkerService:
         worker.run(graph, number, "", RunRequest(feeds, trace=trace), on_done)
         finished.wait()
         step, results, error = outcome
-        response = messages.RunGraphResponse()
+        response = service_messages.RunGraphResponse()
         if error is not None:
             if by_keys:
                 error = with_marked_node(error)
@@ -142,12 +142,12 @@ class WorkerService:
         return response
 
     def _fetched(self, step: int, key: str) -> Any:
-        """What a part has sent to its master."""
+        """What a partition has sent to its master."""
         found = self._worker.take(step, key, "a fetched value")
-        if isinstance(found, Deferred):
+        if isinstance(found, Future):
             self._worker.tell(WaitAbandoned(step, key))
             raise errors.InvalidArgumentError(
-                None, None, f"The part has not made what was asked for: {key[:300]}"
+                None, None, f"The partition has not made what was asked for: {key[:300]}"
             )
         return found[0]
 
@@ -156,12 +156,12 @@ class WorkerService:
         self._worker.cancel(
             request.step_id, errors.CancelledError(None, None, "The step was cleaned up.")
         )
-        return messages.CleanupGraphResponse()
+        return service_messages.CleanupGraphResponse()
 
     def cleanup_all(self, request: Any) -> Any:
         """Drops resource containers."""
         self._worker.clear(request.container)
-        return messages.CleanupAllResponse()
+        return service_messages.CleanupAllResponse()
 
     def recv_tensor(self, request: Any) -> Any:
         """Waits for a value that was sent to this task in a step."""
@@ -169,7 +169,7 @@ class WorkerService:
         key = text if ";" in text else _number(text)
         try:
             found = self._worker.take(step, key, "a value")
-            if isinstance(found, Deferred):
+            if isinstance(found, Future):
                 arrived = threading.Event()
                 found.add_callback(lambda _: arrived.set())
                 on_abandoned(lambda: self._worker.tell(WaitAbandoned(step, key)))
@@ -178,7 +178,7 @@ class WorkerService:
         except errors.OpError as error:
             # It may reach a master of TensorFlow before the answer to RunGraph does.
             raise with_marked_node(error) from None
-        response = messages.RecvTensorResponse(send_start_micros=time.time_ns() // 1000)
+        response = service_messages.RecvTensorResponse(send_start_micros=time.time_ns() // 1000)
         if found and found[0] is DEAD:
             response.is_dead = True
         elif found:
@@ -195,7 +195,7 @@ class WorkerService:
             request.enable_rpc_logging or request.fetch_step_id
         ):
             log.keep(False)
-        response = messages.LoggingResponse()
+        response = service_messages.LoggingResponse()
         for step, stats in log.take(request.fetch_step_id).items():
             response.step.add(step_id=step, step_stats=stats)
         if request.clear:

@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 from millrace.core import errors
 from millrace.platform import logging
-from millrace.protocol.election import Candidate, Rest
+from millrace.protocol.election import Candidate, Sleep
 from millrace.training.checkpoint.fence import DeposedError, Term
 from millrace.training.election.register import Register
 from millrace.training.sessions.waiting import SYSTEM_CLOCK, Clock, Wait
@@ -186,7 +186,7 @@ class Campaign:
             self._ask_elsewhere()
         with self._lock:
             instruction = self._candidate.on_reading(reading, self._clock.now())
-        if isinstance(instruction, Rest):
+        if isinstance(instruction, Sleep):
             return instruction.seconds
         sent_at = self._clock.now()
         done = self._register.write(instruction.record, instruction.version)

@@ -73,7 +73,7 @@ from millrace.training.hooks.session_run_hook import SessionRunHook
 from millrace.training.input.queue_runner import QueueRunner
 from millrace.training.optimizers.moving_averages import ExponentialMovingAverage
 from millrace.training.optimizers.optimizer import Optimizer
-from millrace.training.replicas.farewell import Farewell
+from millrace.training.replicas.leaving import LastOperation
 from millrace.training.sessions import live_model
 
 #: The optimizers of a graph; no string, so that it is not in MetaGraphs.
@@ -413,7 +413,7 @@ class SyncReplicasOptimizer(Optimizer):
 
     def _leave_at_end(self, session: Any) -> None:
         self._led.add(session)
-        Farewell(session, self._leave_op)
+        LastOperation(session, self._leave_op)
 
     def get_clean_up_op(self) -> Operation:
         """An operation for the chief that ends synchronous training for everybody.
@@ -512,7 +512,7 @@ class ChiefQueueRunner(QueueRunner):
         lead(sess)
         threads = super().create_threads(sess, quiet, daemon=True, start=start)
         if threads and self._cancel_op.type != "NoOp":
-            Farewell(sess, self._cancel_op)
+            LastOperation(sess, self._cancel_op)
         return threads
 
 

@@ -4,7 +4,7 @@ import pytest
 
 import millrace as tf
 from millrace.core import errors
-from millrace.rpc import messages
+from millrace.rpc import service_messages
 from millrace.rpc.security import Security
 from millrace.rpc.service import Connection
 from tests.cluster.security.conftest import SECONDS, address
@@ -53,13 +53,13 @@ def test_functions_that_stand_for_too_much_are_refused(make_job, depth, times, r
     master = connection.master()
 
     def run(graph):
-        request = messages.CreateSessionRequest(graph_def=graph)
+        request = service_messages.CreateSessionRequest(graph_def=graph)
         handle = master.create_session(request, SECONDS).session_handle
         try:
-            step = messages.RunStepRequest(session_handle=handle, fetch=["all:0"])
+            step = service_messages.RunStepRequest(session_handle=handle, fetch=["all:0"])
             return master.run_step(step, SECONDS).tensor[0].tensor
         finally:
-            closing = messages.CloseSessionRequest(session_handle=handle)
+            closing = service_messages.CloseSessionRequest(session_handle=handle)
             master.close_session(closing, SECONDS)
 
     assert tf.make_ndarray(run(calling(5, 2))) == 1.0

@@ -12,7 +12,7 @@ import pytest
 import millrace as tf
 from millrace.cli import main
 from millrace.core import errors
-from millrace.rpc import messages
+from millrace.rpc import service_messages
 from millrace.rpc.certificates import Authority
 from millrace.rpc.security import TLS_CA, Security
 from millrace.rpc.service import Connection
@@ -182,7 +182,7 @@ def test_nothing_is_done_for_one_who_has_no_token(make_job, call):
     connection = Connection(address(cluster), Security())
     calls: dict[str, Callable[[], Any]] = {
         "stop": lambda: connection.stop_server(SECONDS),
-        "reset": lambda: connection.master().reset(messages.ResetRequest(), SECONDS),
+        "reset": lambda: connection.master().reset(service_messages.ResetRequest(), SECONDS),
         "status": lambda: connection.status(SECONDS),
         "meet": lambda: connection.meet(b"{}", SECONDS),
         "register": lambda: connection.register(b"{}", SECONDS),

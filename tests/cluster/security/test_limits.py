@@ -7,7 +7,7 @@ import pytest
 
 import millrace as tf
 from millrace.core import errors
-from millrace.rpc import message, messages
+from millrace.rpc import message, service_messages
 from millrace.rpc.security import Security
 from millrace.rpc.service import Connection
 from tests.cluster.security.conftest import SECONDS, Trainer, address
@@ -107,7 +107,7 @@ def test_few_bytes_that_stand_for_many_strings_are_refused_wherever_they_are(mak
     cluster, trainer = make_job()
     connection = Connection(address(cluster), Security())
     master = connection.master()
-    in_graph, in_body, in_list = (messages.CreateSessionRequest() for _ in range(3))
+    in_graph, in_body, in_list = (service_messages.CreateSessionRequest() for _ in range(3))
     in_graph.graph_def.node.add().CopyFrom(const_of_many(tf.string))
     body = in_body.graph_def.library.function.add()
     body.signature.name = "Body"
@@ -117,16 +117,16 @@ def test_few_bytes_that_stand_for_many_strings_are_refused_wherever_they_are(mak
     for request in (in_graph, in_body, in_list):
         with pytest.raises(errors.ResourceExhaustedError, match="huge.*200000000"):
             master.create_session(request, SECONDS)
-    empty = messages.CreateSessionRequest()
+    empty = service_messages.CreateSessionRequest()
     empty.graph_def.node.add(name="fed", op="Placeholder").attr["dtype"].type = 7
     handle = master.create_session(empty, SECONDS).session_handle
-    step = messages.RunStepRequest(session_handle=handle, fetch=["fed:0"])
+    step = service_messages.RunStepRequest(session_handle=handle, fetch=["fed:0"])
     feed = step.feed.add(name="fed:0")
     feed.tensor.CopyFrom(const_of_many(tf.string).attr["value"].tensor)
     with pytest.raises(errors.ResourceExhaustedError, match="fed.*200000000"):
         master.run_step(step, SECONDS)
     trainer.step()
-    master.close_session(messages.CloseSessionRequest(session_handle=handle), SECONDS)
+    master.close_session(service_messages.CloseSessionRequest(session_handle=handle), SECONDS)
     connection.close()
 
 
@@ -134,7 +134,7 @@ def test_few_bytes_that_stand_for_many_strings_are_refused_wherever_they_are(mak
 def test_a_number_of_tensors_that_no_graph_has_is_refused(make_job, op, count):
     cluster, _ = make_job()
     connection = Connection(address(cluster), Security())
-    request = messages.CreateSessionRequest()
+    request = service_messages.CreateSessionRequest()
     constant = request.graph_def.node.add(name="one", op="Const")
     constant.attr["dtype"].type = 1
     constant.attr["value"].tensor.CopyFrom(tf.make_tensor_proto([1.0]))
@@ -150,7 +150,7 @@ def test_a_number_of_tensors_that_no_graph_has_is_refused(make_job, op, count):
 def test_few_bytes_that_stand_for_100_terabytes_are_refused(make_job):
     cluster, _ = make_job()
     connection = Connection(address(cluster), Security())
-    request = messages.CreateSessionRequest()
+    request = service_messages.CreateSessionRequest()
     node = request.graph_def.node.add(name="huge", op="Const")
     node.attr["dtype"].type = tf.float32.as_datatype_enum
     tensor = node.attr["value"].tensor
@@ -165,7 +165,7 @@ def test_few_bytes_that_stand_for_100_terabytes_are_refused(make_job):
 @pytest.mark.parametrize("part", ["name", "device", "input"])
 def test_a_name_of_megabytes_is_refused(make_job, part):
     cluster, trainer = make_job()
-    request = messages.CreateSessionRequest()
+    request = service_messages.CreateSessionRequest()
     node = request.graph_def.node.add(name="n", op="NoOp")
     if part == "input":
         node.input.append("^" + "x" * 1_000_000)
@@ -221,7 +221,7 @@ def test_sessions_of_a_client_are_not_those_of_the_task_that_it_calls(make_job, 
     sessions = [tf.Session(target) for _ in range(5)]
     with pytest.raises(errors.ResourceExhaustedError, match="MILLRACE_MAX_SESSIONS_PER_CLIENT"):
         tf.Session(target)
-    restarted = Trainer(cluster)  # The ps has the worker's own session beside its guests'.
+    restarted = Trainer(cluster)  # The ps has the worker's own session beside those of clients.
     restarted.step()
     restarted.close()
     for session in sessions:
@@ -234,7 +234,7 @@ def test_who_speaks_with_a_worker_service_has_limits_too(make_job, monkeypatch):
     worker = connection.worker()
 
     def create(handle: str) -> None:
-        request = messages.CreateWorkerSessionRequest(session_handle=handle)
+        request = service_messages.CreateWorkerSessionRequest(session_handle=handle)
         worker.create_worker_session(request, SECONDS)
 
     try:
@@ -244,7 +244,7 @@ def test_who_speaks_with_a_worker_service_has_limits_too(make_job, monkeypatch):
         with pytest.raises(errors.ResourceExhaustedError, match="MILLRACE_MAX_SESSIONS_PER_CLIENT"):
             create("one too many")
         trainer.step()
-        graph = messages.RegisterGraphRequest(session_handle="0")
+        graph = service_messages.RegisterGraphRequest(session_handle="0")
         for i in range(101):
             graph.graph_def.node.add(name=f"n{i}", op="NoOp")
         monkeypatch.setenv("MILLRACE_MAX_GRAPH_NODES", "100")
@@ -252,7 +252,7 @@ def test_who_speaks_with_a_worker_service_has_limits_too(make_job, monkeypatch):
             worker.register_graph(graph, SECONDS)
         trainer.step()
         for i in range(5):
-            request = messages.DeleteWorkerSessionRequest(session_handle=str(i))
+            request = service_messages.DeleteWorkerSessionRequest(session_handle=str(i))
             worker.delete_worker_session(request, SECONDS)
         create("again")
     finally:

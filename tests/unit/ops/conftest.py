@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import millrace as tf
-from millrace.runtime import bookkeeping
+from millrace.runtime import host_integers
 
 
 def fed(value: Any, dtype: Any = np.float32, shape: Any = "same") -> tf.Tensor:
@@ -26,4 +26,4 @@ def run(fetches: Any, feed: Any = None) -> Any:
 @pytest.fixture(autouse=True)
 def compiled_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Does not let small programs run on NumPy first, where folding is tried anyway."""
-    monkeypatch.setattr(bookkeeping, "RUNS", 0)
+    monkeypatch.setattr(host_integers, "RUNS", 0)

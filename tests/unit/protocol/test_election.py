@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from millrace.protocol.election import Candidate, Reading, Record, Rest, Write
+from millrace.protocol.election import Candidate, Reading, Record, Sleep, Write
 
 SECONDS = 3.0
 
@@ -35,7 +35,7 @@ class MemoryRegister:
 def turn(candidate: Candidate, register: MemoryRegister, now: float) -> float:
     """One turn of a candidate whose calls take no time; how long he rests."""
     instruction = candidate.on_reading(register.reading, now)
-    if isinstance(instruction, Rest):
+    if isinstance(instruction, Sleep):
         return instruction.seconds
     if register.write(instruction):
         candidate.on_written(instruction.record, now)

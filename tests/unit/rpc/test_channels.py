@@ -446,9 +446,9 @@ def listener() -> Iterator[tuple[SocketListener, list[Any]]]:
 def test_tasks_of_one_machine_meet_at_a_local_name_and_else_at_the_port(
     listener: tuple[SocketListener, list[Any]], is_known: bool
 ) -> None:
-    door, let_in = listener
-    name = door.local_name if is_known else "millrace-that-is-elsewhere"
-    with dial(("127.0.0.1", door.port), bytes(32), SECONDS, None, name) as connection:
+    guard, let_in = listener
+    name = guard.local_name if is_known else "millrace-that-is-elsewhere"
+    with dial(("127.0.0.1", guard.port), bytes(32), SECONDS, None, name) as connection:
         deadline = time.monotonic() + SECONDS
         while not let_in:
             assert time.monotonic() < deadline
@@ -458,8 +458,8 @@ def test_tasks_of_one_machine_meet_at_a_local_name_and_else_at_the_port(
 
 
 def test_there_is_no_local_name_where_tls_is_wanted() -> None:
-    door = SocketListener(
+    guard = SocketListener(
         "127.0.0.1", lambda ticket, connection: False, tls_keys().server_context()
     )
-    assert door.local_name == ""
-    door.close()
+    assert guard.local_name == ""
+    guard.close()

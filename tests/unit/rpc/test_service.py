@@ -6,7 +6,7 @@ import grpc
 import pytest
 
 from millrace.core import errors
-from millrace.rpc import messages
+from millrace.rpc import service_messages
 from millrace.rpc.service import (
     MASTER,
     CachedThreads,
@@ -64,7 +64,7 @@ class Master:
     """A service whose methods do what the test says."""
 
     def __init__(self):
-        self.call = lambda request: messages.CloseSessionResponse()
+        self.call = lambda request: service_messages.CloseSessionResponse()
 
     def close_session(self, request):
         return self.call(request)
@@ -74,7 +74,7 @@ class Master:
 def service(tmp_path, threads):
     master = Master()
     server = RpcServer(threads)
-    server.add(MASTER, {"CloseSession": messages.MASTER_METHODS["CloseSession"]}, master)
+    server.add(MASTER, {"CloseSession": service_messages.MASTER_METHODS["CloseSession"]}, master)
     address = f"unix:{tmp_path}/socket"
     server.bind(address)
     server.start()
@@ -96,7 +96,7 @@ def test_a_lack_of_threads_delays_calls_and_does_not_end_the_server(service, mon
         start(thread)
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
-    request, stub = messages.CloseSessionRequest(), connection.master()
+    request, stub = service_messages.CloseSessionRequest(), connection.master()
     with pytest.raises(errors.DeadlineExceededError):
         stub.close_session(request, 0.2)
     assert refused.is_set()
@@ -137,7 +137,7 @@ def test_what_a_method_raises_reaches_the_caller_as_tensorflows_class(service, r
 
     master.call = fail
     with pytest.raises(kind, match="was raised"):
-        connection.master().close_session(messages.CloseSessionRequest())
+        connection.master().close_session(service_messages.CloseSessionRequest())
 
 
 def test_a_long_text_is_cut_in_the_middle(service):
@@ -148,7 +148,7 @@ def test_a_long_text_is_cut_in_the_middle(service):
 
     master.call = fail
     with pytest.raises(errors.AbortedError) as caught:
-        connection.master().close_session(messages.CloseSessionRequest())
+        connection.master().close_session(service_messages.CloseSessionRequest())
     message = caught.value.message
     assert message.startswith("begin") and "[...]" in message and message.endswith("end")
 
@@ -175,7 +175,7 @@ def test_a_method_learns_that_its_client_is_gone(service):
         on_abandoned(gone.set)
         began.set()
         gone.wait(60)
-        return messages.CloseSessionResponse()
+        return service_messages.CloseSessionResponse()
 
     master.call = wait
     stub = connection.grpc_channel.unary_unary(f"/{MASTER}/CloseSession")
@@ -192,9 +192,9 @@ def test_a_thread_that_serves_no_call_has_no_client_to_lose():
 def test_nobody_at_an_address_is_unavailable_and_the_address_is_named(tmp_path):
     connection = Connection(f"unix:{tmp_path}/nobody")
     with pytest.raises(errors.UnavailableError, match="nobody"):
-        connection.master().close_session(messages.CloseSessionRequest(), timeout=60)
+        connection.master().close_session(service_messages.CloseSessionRequest(), timeout=60)
     with pytest.raises(errors.DeadlineExceededError, match="does not answer"):
         connection.wait_until_ready(0.05)
     connection.close()
     with pytest.raises(errors.CancelledError):
-        connection.master().close_session(messages.CloseSessionRequest(), timeout=60)
+        connection.master().close_session(service_messages.CloseSessionRequest(), timeout=60)

@@ -10,7 +10,7 @@ import pytest
 
 from millrace.compiler.xla import jax
 from millrace.rpc.message import layout_of
-from millrace.rpc.snapshot import CELLS_EACH, Place, Snapshot, SnapshotReader
+from millrace.rpc.snapshot import CELLS_EACH, Location, Snapshot, SnapshotReader
 
 SHAPES = [(100, 7), (), (13,)]
 
@@ -106,13 +106,13 @@ def test_nothing_is_published_when_every_page_is_used(snapshot):
 
 
 def test_the_pages_of_a_reader_that_is_gone_are_free(snapshot):
-    place = snapshot.admit()
-    reader = SnapshotReader(os.getpid(), place, KINDS, LAYOUT)
+    location = snapshot.admit()
+    reader = SnapshotReader(os.getpid(), location, KINDS, LAYOUT)
     held = []
     for number in range(3):
         snapshot.publish(values(number))
         held.append(reader.take())
-    snapshot.dismiss(place)
+    snapshot.dismiss(location)
     other = reader_of(snapshot)
     for number in range(10):
         assert snapshot.publish(values(number))
@@ -148,32 +148,35 @@ def test_it_is_known_whether_somebody_has_read(snapshot):
 
 
 def test_there_are_places_for_many_readers_but_not_for_all(snapshot):
-    places = []
-    while (place := snapshot.admit()) is not None:
-        places.append(place)
-        assert len(places) < 1000
-    assert len(places) >= 64
-    cells = [c for p in places for c in range(p.first_cell, p.first_cell + p.cells)]
+    locations = []
+    while (location := snapshot.admit()) is not None:
+        locations.append(location)
+        assert len(locations) < 1000
+    assert len(locations) >= 64
+    cells = [c for p in locations for c in range(p.first_cell, p.first_cell + p.cells)]
     assert len(set(cells)) == len(cells)
 
 
-@pytest.mark.parametrize("data", [b"", b"x" * 12, Place(3, 0, 4).pack(), Place(3, 600, 4).pack()])
-def test_what_tells_no_place_is_refused(data):
+@pytest.mark.parametrize(
+    "data", [b"", b"x" * 12, Location(3, 0, 4).pack(), Location(3, 600, 4).pack()]
+)
+def test_bytes_that_tell_no_location_are_refused(data):
     with pytest.raises(ValueError, match="snapshot"):
-        Place.unpack(data)
+        Location.unpack(data)
 
 
-def test_what_is_no_board_is_refused():
+def test_a_file_that_is_no_snapshot_is_refused():
     with open(os.devnull) as file, pytest.raises(ValueError, match="shared memory"):
-        SnapshotReader(os.getpid(), Place(file.fileno(), 64, 4), KINDS, LAYOUT)
+        SnapshotReader(os.getpid(), Location(file.fileno(), 64, 4), KINDS, LAYOUT)
 
 
 READER = """
 import sys
 import numpy as np
 from tests.unit.rpc.test_snapshot import KINDS, LAYOUT, number_of
-from millrace.rpc.snapshot import Place, SnapshotReader
-reader = SnapshotReader(int(sys.argv[1]), Place.unpack(bytes.fromhex(sys.argv[2])), KINDS, LAYOUT)
+from millrace.rpc.snapshot import Location, SnapshotReader
+location = Location.unpack(bytes.fromhex(sys.argv[2]))
+reader = SnapshotReader(int(sys.argv[1]), location, KINDS, LAYOUT)
 print("ready", flush=True)
 newest, held = -1.0, []
 while newest < 3000:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from millrace.rpc import spin
-from millrace.rpc.spin import Lookout
+from millrace.rpc.spin import SpinPolicy
 
 NEVER = lambda: False  # noqa: E731
 
@@ -26,9 +26,9 @@ class Poll:
         return [(5, 1)] if self.looks == self._at else []
 
 
-def lookout(times: Iterable[float]) -> Lookout:
+def spin_policy(times: Iterable[float]) -> SpinPolicy:
     clock: Callable[[], float] = iter(times).__next__
-    made = Lookout(clock)
+    made = SpinPolicy(clock)
     made.is_on = True
     return made
 
@@ -50,7 +50,7 @@ def steadily(step: float = 0.00001) -> Iterable[float]:
 def test_tasks_look_out_where_each_has_a_core(
     cores: int, tasks: int, environment: dict[str, str], expected: bool
 ) -> None:
-    made = Lookout()
+    made = SpinPolicy()
     made.settle(cores, tasks, environment)
     assert made.is_on is expected
 
@@ -68,7 +68,7 @@ def test_tasks_look_out_where_each_has_a_core(
 def test_with_one_task_more_they_look_out_in_rounds(
     cores: int, tasks: int, environment: dict[str, str], expected: bool
 ) -> None:
-    made = lookout(steadily())
+    made = spin_policy(steadily())
     made.settle(cores, tasks, environment)
     assert not made.is_on and made.is_on_in_rounds is expected
     assert made.until(Poll(2), NEVER) == []
@@ -81,7 +81,7 @@ def test_in_a_round_the_core_is_offered_between_any_two_looks(
     offers: list[int] = []
     poll = Poll(None)
     monkeypatch.setattr(os, "sched_yield", lambda: offers.append(poll.looks))
-    made = lookout(steadily(0.002))
+    made = spin_policy(steadily(0.002))
     made.is_on, made.is_on_in_rounds = False, True
     assert made.until(poll, NEVER, in_round=True) == []
     assert offers == [1, 2] and poll.looks == 2
@@ -89,24 +89,24 @@ def test_in_a_round_the_core_is_offered_between_any_two_looks(
 
 
 def test_what_comes_soon_is_found_without_sleep() -> None:
-    assert lookout(steadily()).until(Poll(20), NEVER) == [(5, 1)]
+    assert spin_policy(steadily()).until(Poll(20), NEVER) == [(5, 1)]
 
 
 def test_a_look_ends_after_a_moment() -> None:
     poll = Poll(None)
-    assert lookout(steadily()).until(poll, NEVER) == []
+    assert spin_policy(steadily()).until(poll, NEVER) == []
     assert poll.looks == pytest.approx(spin._SECONDS / 0.00001 * spin._LOOKS, rel=0.1)
 
 
 def test_a_look_ends_when_it_is_over_for_another_reason() -> None:
     poll = Poll(None)
-    assert lookout(steadily()).until(poll, lambda: poll.looks) == []
+    assert spin_policy(steadily()).until(poll, lambda: poll.looks) == []
     assert poll.looks == spin._LOOKS
 
 
 def test_who_is_put_aside_sleeps_for_a_while_and_longer_each_time() -> None:
     times: list[float] = []
-    made = Lookout(lambda: times.pop(0))
+    made = SpinPolicy(lambda: times.pop(0))
     made.is_on = True
     rests = []
     now = 1.0
@@ -115,13 +115,13 @@ def test_who_is_put_aside_sleeps_for_a_while_and_longer_each_time() -> None:
         poll = Poll(None)
         made.until(poll, NEVER)
         assert poll.looks == spin._LOOKS
-        rests.append(made._rests_until - (now + 0.01))
-        times[:] = [made._rests_until - 0.001]
+        rests.append(made._backs_off_until - (now + 0.01))
+        times[:] = [made._backs_off_until - 0.001]
         assert made.until(Poll(1), NEVER) == []  # It rests.
-        now = made._rests_until
-    assert rests[0] == pytest.approx(spin._SHORTEST_REST)
+        now = made._backs_off_until
+    assert rests[0] == pytest.approx(spin._SHORTEST_BACKOFF)
     assert rests[1] == pytest.approx(2 * rests[0])
-    assert rests[-1] == pytest.approx(spin._LONGEST_REST)
+    assert rests[-1] == pytest.approx(spin._LONGEST_BACKOFF)
 
 
 @pytest.mark.parametrize(("rests_later", "expected"), [(9, 8), (11, 1)])
@@ -129,22 +129,22 @@ def test_the_next_disturbance_after_a_good_time_is_the_first_again(
     rests_later: int, expected: int
 ) -> None:
     times: list[float] = []
-    made = Lookout(lambda: times.pop(0))
+    made = SpinPolicy(lambda: times.pop(0))
     made.is_on = True
     now = 100.0
     for _ in range(3):
         times[:] = [now, now + 0.01]
         made.until(Poll(None), NEVER)
-        now = made._rests_until
-    now += rests_later * 8 * spin._SHORTEST_REST  # The next rest would be the fourth.
+        now = made._backs_off_until
+    now += rests_later * 8 * spin._SHORTEST_BACKOFF  # The next rest would be the fourth.
     times[:] = [now, now + 0.01]
     made.until(Poll(None), NEVER)
-    rest = made._rests_until - (now + 0.01)
-    assert rest == pytest.approx(expected * spin._SHORTEST_REST)
+    rest = made._backs_off_until - (now + 0.01)
+    assert rest == pytest.approx(expected * spin._SHORTEST_BACKOFF)
 
 
 def test_one_thread_of_a_process_looks_out_at_a_time() -> None:
-    made = lookout(steadily())
+    made = spin_policy(steadily())
     inner: list[Any] = []
 
     class Nested(Poll):

@@ -9,7 +9,7 @@ import pytest
 
 from millrace.graph import registry
 from millrace.graph.define import op
-from millrace.runtime.deferred import Deferred
+from millrace.runtime.future import Future
 
 #: What the test op returns, by the name of its node.
 _answers: dict[str, Any] = {}
@@ -17,7 +17,7 @@ _answers: dict[str, Any] = {}
 
 @pytest.fixture
 def blocking() -> Iterator[Callable[..., Any]]:
-    """Makes a node that answers as told: a number, a Deferred, or an exception."""
+    """Makes a node that answers as told: a number, a Future, or an exception."""
 
     @op(
         "TestBlockingAnswer(x: float32) -> y: float32",
@@ -30,7 +30,7 @@ def blocking() -> Iterator[Callable[..., Any]]:
         answer = _answers[node.name]
         if isinstance(answer, Exception):
             raise answer
-        if isinstance(answer, Deferred):
+        if isinstance(answer, Future):
             ctx.cancellation.register(lambda: answer.set_error(ctx.cancellation.error))
         return answer
 

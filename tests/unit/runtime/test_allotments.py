@@ -73,7 +73,7 @@ def test_an_action_that_waits_for_another_one_of_its_client_does_not_block_it():
     def wait():
         share = allotments.current()
         share.pause()
-        elsewhere.pop()()  # what had its turn meanwhile
+        elsewhere.pop()()  # what got a share meanwhile
         share.resume()
         story.append("has waited")
 

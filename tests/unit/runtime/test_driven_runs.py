@@ -12,7 +12,7 @@ import millrace as tf
 from millrace.core import errors
 from millrace.passes.prune import prune
 from millrace.runtime import executor
-from millrace.runtime.deferred import Deferred
+from millrace.runtime.future import Future
 from millrace.runtime.planning import plan_of
 from millrace.runtime.resources import ResourceStore
 from millrace.runtime.step import SessionState, Step
@@ -39,7 +39,7 @@ class Driven:
 
 
 def test_a_run_goes_on_when_it_is_told_to(blocking: Any) -> None:
-    first, second = Deferred("one"), Deferred("another")
+    first, second = Future("one"), Future("another")
     driven = Driven(blocking("b", second, blocking("a", first) + 1.0) * 2.0)
     assert driven.run.waits_for() == "a (one)" and not driven.resumed
     first.set_result(np.float32(5.0))
@@ -52,14 +52,14 @@ def test_a_run_goes_on_when_it_is_told_to(blocking: Any) -> None:
 
 
 def test_what_is_there_already_needs_no_other_thread(blocking: Any) -> None:
-    done = Deferred()
+    done = Future()
     done.set_result(np.float32(3.0))
     driven = Driven(blocking("b", np.float32(2.0), blocking("a", done)))
     assert driven.results() == [2.0] and not driven.resumed
 
 
 def test_what_comes_while_a_thread_is_at_it_is_taken_by_that_thread(blocking: Any) -> None:
-    first, second = Deferred(), Deferred()
+    first, second = Future(), Future()
 
     def bring(x: Any) -> Any:
         second.set_result(np.float32(4.0))  # While this stage runs.
@@ -77,7 +77,7 @@ def test_an_error_ends_a_run_and_cancels_what_it_does_elsewhere(
     blocking: Any, fails_at: str
 ) -> None:
     error = errors.OutOfRangeError(None, None, "no more")
-    later = Deferred()
+    later = Future()
     driven = Driven(blocking("a", error if fails_at == "once" else later) + 1.0)
     if fails_at == "last":
         later.set_error(error)

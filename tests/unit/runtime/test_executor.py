@@ -12,7 +12,7 @@ import millrace as tf
 from millrace.core import errors
 from millrace.passes.prune import prune
 from millrace.runtime import executor
-from millrace.runtime.deferred import Deferred
+from millrace.runtime.future import Future
 from millrace.runtime.planning import plan_of
 from millrace.runtime.resources import ResourceStore
 from millrace.runtime.step import SessionState, Step
@@ -27,8 +27,8 @@ def run(fetches: list[Any], targets: list[Any] | None = None, **options: Any) ->
     return executor.run(plan, step(**options), [])
 
 
-def set_later(deferred: Deferred, value: Any) -> None:
-    threading.Timer(0.02, deferred.set_result, (np.float32(value),)).start()
+def set_later(future: Future, value: Any) -> None:
+    threading.Timer(0.02, future.set_result, (np.float32(value),)).start()
 
 
 def test_an_answer_at_once_needs_no_waiting(blocking: Any) -> None:
@@ -36,7 +36,7 @@ def test_an_answer_at_once_needs_no_waiting(blocking: Any) -> None:
 
 
 def test_what_does_not_depend_on_a_wait_runs_before_it_ends(blocking: Any) -> None:
-    first, second = Deferred(), Deferred()
+    first, second = Future(), Future()
     a, b = blocking("a", first), blocking("b", second)
     seen: list[float] = []
 
@@ -52,7 +52,7 @@ def test_what_does_not_depend_on_a_wait_runs_before_it_ends(blocking: Any) -> No
 
 
 def test_waits_one_after_the_other(blocking: Any) -> None:
-    first, second = Deferred(), Deferred()
+    first, second = Future(), Future()
     a = blocking("a", first)
     b = blocking("b", second, a * 2.0)
     set_later(first, 1.0)
@@ -61,7 +61,7 @@ def test_waits_one_after_the_other(blocking: Any) -> None:
 
 
 def test_a_failure_ends_the_other_waits_of_the_step(blocking: Any) -> None:
-    endless = Deferred("something that never comes")
+    endless = Future("something that never comes")
     a, b = blocking("a", endless), blocking("b", ValueError("no good"))
     with pytest.raises(errors.InvalidArgumentError, match="no good"):
         run([a, b])
@@ -71,10 +71,10 @@ def test_a_failure_ends_the_other_waits_of_the_step(blocking: Any) -> None:
 
 
 def test_an_error_that_arrives_late_names_the_node(blocking: Any) -> None:
-    deferred = Deferred()
-    a = blocking("the_node", deferred)
+    future = Future()
+    a = blocking("the_node", future)
     threading.Timer(
-        0.02, deferred.set_error, (errors.OutOfRangeError(None, None, "closed and empty"),)
+        0.02, future.set_error, (errors.OutOfRangeError(None, None, "closed and empty"),)
     ).start()
     with pytest.raises(errors.OutOfRangeError, match="closed and empty") as caught:
         run([a])
@@ -83,22 +83,22 @@ def test_an_error_that_arrives_late_names_the_node(blocking: Any) -> None:
 
 
 def test_a_deadline_says_what_was_waited_for(blocking: Any) -> None:
-    a = blocking("a", Deferred("an element of the queue"))
+    a = blocking("a", Future("an element of the queue"))
     with pytest.raises(errors.DeadlineExceededError) as caught:
         run([a], timeout=0.05)
     assert "a (an element of the queue)" in str(caught.value)
 
 
 def test_a_pure_failure_after_a_wait_is_raised(blocking: Any) -> None:
-    deferred = Deferred()
-    checked = tf.check_numerics(blocking("a", deferred), "bad")
-    set_later(deferred, np.inf)
+    future = Future()
+    checked = tf.check_numerics(blocking("a", future), "bad")
+    set_later(future, np.inf)
     with pytest.raises(errors.InvalidArgumentError, match="bad"):
         run([checked])
 
 
 def test_cancelling_the_step_ends_it(blocking: Any) -> None:
-    a = blocking("a", Deferred())
+    a = blocking("a", Future())
     plan, context = plan_of(prune([a], [], [])), step()
     timer = threading.Timer(0.02, context.cancellation.cancel)
     timer.start()
@@ -130,7 +130,7 @@ def test_one_plan_serves_many_threads_at_once() -> None:
 
 
 def test_stages_that_can_run_do_so_in_the_order_of_the_plan(blocking: Any) -> None:
-    deferred, ran = Deferred(), []
+    future, ran = Future(), []
 
     def note(name: str, x: Any) -> Any:
         def run(value: Any) -> Any:
@@ -142,8 +142,8 @@ def test_stages_that_can_run_do_so_in_the_order_of_the_plan(blocking: Any) -> No
     first = note("first", 1.0)
     second = note("second", first)
     other = note("other", 2.0)
-    waited = note("waited", blocking("a", deferred))
-    deferred.set_result(np.float32(1.0))
+    waited = note("waited", blocking("a", future))
+    future.set_result(np.float32(1.0))
     names = [node.name for s in plan_of(prune([second, other], [], [])).stages for node in s.nodes]
     run([second, other, waited])
     assert [name for name in ran if name != "waited"] == [n for n in names if n in ran]

@@ -215,7 +215,7 @@ def test_what_keeps_its_shape_is_compiled_though_other_parts_change() -> None:
 
 
 def test_a_compile_that_lasts_does_not_hold_up_the_next():
-    compiler = tiers.BackgroundCompiler(patience=0.0)
+    compiler = tiers.BackgroundCompiler(long_seconds=0.0)
     second_is_done, third_is_done = threading.Event(), threading.Event()
     ended = []
 

@@ -1,4 +1,4 @@
-"""Deferred values and cancellation: set once, heard once."""
+"""Future values and cancellation: set once, heard once."""
 
 from __future__ import annotations
 
@@ -9,44 +9,44 @@ import pytest
 
 from millrace.core import errors
 from millrace.runtime.cancellation import Cancellation
-from millrace.runtime.deferred import Deferred
+from millrace.runtime.future import Future
 
 
 def test_a_deferred_is_set_once() -> None:
-    deferred = Deferred("a value")
-    assert not deferred.done and deferred.waits_for == "a value"
-    assert deferred.set_result(1)
-    assert not deferred.set_result(2)
-    assert not deferred.set_error(ValueError("late"))
-    assert deferred.done and deferred.result() == 1
+    future = Future("a value")
+    assert not future.done and future.waits_for == "a value"
+    assert future.set_result(1)
+    assert not future.set_result(2)
+    assert not future.set_error(ValueError("late"))
+    assert future.done and future.result() == 1
 
 
 def test_an_error_is_raised_where_the_result_is_asked_for() -> None:
-    deferred = Deferred()
-    deferred.set_error(ValueError("words"))
+    future = Future()
+    future.set_error(ValueError("words"))
     with pytest.raises(ValueError, match="words"):
-        deferred.result()
+        future.result()
 
 
 def test_callbacks_are_called_once_whether_before_or_after() -> None:
-    deferred = Deferred()
+    future = Future()
     heard: list[Any] = []
-    deferred.add_callback(lambda d: heard.append(("before", d.result())))
-    deferred.set_result(1)
-    deferred.add_callback(lambda d: heard.append(("after", d.result())))
+    future.add_callback(lambda d: heard.append(("before", d.result())))
+    future.set_result(1)
+    future.add_callback(lambda d: heard.append(("after", d.result())))
     assert heard == [("before", 1), ("after", 1)]
 
 
 def test_of_many_threads_one_sets_the_value() -> None:
-    deferred = Deferred()
+    future = Future()
     calls: list[int] = []
-    deferred.add_callback(lambda d: calls.append(d.result()))
+    future.add_callback(lambda d: calls.append(d.result()))
     start = threading.Barrier(8)
     won: list[int] = []
 
     def race(i: int) -> None:
         start.wait()
-        if deferred.set_result(i):
+        if future.set_result(i):
             won.append(i)
 
     threads = [threading.Thread(target=race, args=(i,)) for i in range(8)]
@@ -54,7 +54,7 @@ def test_of_many_threads_one_sets_the_value() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(won) == 1 and calls == won == [deferred.result()]
+    assert len(won) == 1 and calls == won == [future.result()]
 
 
 def test_cancelling_calls_each_callback_once() -> None:

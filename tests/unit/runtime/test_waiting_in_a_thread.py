@@ -13,7 +13,7 @@ from millrace.core import errors
 from millrace.passes.prune import prune
 from millrace.platform import wait_reporter
 from millrace.runtime import executor
-from millrace.runtime.deferred import Deferred
+from millrace.runtime.future import Future
 from millrace.runtime.planning import plan_of
 from millrace.runtime.resources import ResourceStore
 from millrace.runtime.step import SessionState, Step
@@ -24,14 +24,14 @@ def run(*fetches: Any, timeout: float | None = None) -> list[Any]:
     return executor.run(plan_of(prune(list(fetches), [], [])), step, [])
 
 
-def set_later(deferred: Deferred, value: float) -> threading.Thread:
-    thread = threading.Thread(target=lambda: deferred.set_result(np.float32(value)))
+def set_later(future: Future, value: float) -> threading.Thread:
+    thread = threading.Thread(target=lambda: future.set_result(np.float32(value)))
     thread.start()
     return thread
 
 
 def test_one_wait_follows_another_and_the_rest_comes_after(blocking: Any) -> None:
-    first, second = Deferred(), Deferred()
+    first, second = Future(), Future()
     a = blocking("a", first)
     b = blocking("b", second, a + 1.0)
     meanwhile = tf.py_func(lambda x: x, [1.0], tf.float32)
@@ -42,40 +42,40 @@ def test_one_wait_follows_another_and_the_rest_comes_after(blocking: Any) -> Non
 
 
 def test_what_a_wait_ends_with_names_the_op_and_ends_the_step(blocking: Any) -> None:
-    deferred = Deferred()
-    deferred.set_error(errors.AbortedError(None, None, "lost"))
+    future = Future()
+    future.set_error(errors.AbortedError(None, None, "lost"))
     with pytest.raises(tf.errors.AbortedError, match=r"lost\n\t \[\[node a \(TestBlocking"):
-        run(blocking("a", deferred))
+        run(blocking("a", future))
 
 
 def test_a_deadline_ends_the_wait_and_says_what_was_waited_for(blocking: Any) -> None:
-    deferred = Deferred("a token")
+    future = Future("a token")
     with pytest.raises(tf.errors.DeadlineExceededError) as caught:
-        run(blocking("a", deferred), timeout=0.01)
+        run(blocking("a", future), timeout=0.01)
     assert caught.value.message == "Timed out waiting for notification: a (a token)"
-    assert deferred.failed
+    assert future.failed
 
 
 def test_a_wait_that_lasts_speaks_until_it_is_over(
     blocking: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    deferred = Deferred("a token")
+    future = Future("a token")
     spoken: list[str] = []
 
     def tell(reporter: wait_reporter.WaitReporter, words: Any) -> None:
         spoken.append(words())
         if len(spoken) == 3:
-            deferred.set_result(np.float32(1.0))
+            future.set_result(np.float32(1.0))
 
     monkeypatch.setattr(wait_reporter, "FIRST_SECONDS", 0.001)
     monkeypatch.setattr(wait_reporter.WaitReporter, "tell", tell)
-    assert run(blocking("a", deferred)) == [1.0]
+    assert run(blocking("a", future)) == [1.0]
     assert spoken == ["a (a token)"] * 3
 
 
 def test_values_that_come_at_any_moment_are_heard(blocking: Any) -> None:
     for value in range(200):
-        deferred = Deferred()
-        thread = set_later(deferred, float(value))
-        assert run(blocking(f"a{value}", deferred)) == [value]
+        future = Future()
+        thread = set_later(future, float(value))
+        assert run(blocking(f"a{value}", future)) == [value]
         thread.join()

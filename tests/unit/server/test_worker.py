@@ -251,13 +251,13 @@ def test_a_step_during_which_the_worker_is_stopped_fails_whatever_it_found(worke
 
 
 def test_parts_run_where_messages_are_read_only_if_no_other_client_waits_there(worker):
-    guest = session(worker, "a", "m:1", client="10.0.0.5")
-    assert guest.runs_at_once  # Nobody else uses the master's channel.
+    remote = session(worker, "a", "m:1", client="10.0.0.5")
+    assert remote.runs_at_once  # Nobody else uses the master's channel.
     trainer = session(worker, "b", "m:1")
-    assert trainer.runs_at_once and not guest.runs_at_once
+    assert trainer.runs_at_once and not remote.runs_at_once
     worker.sessions.delete_session("b")
-    assert guest.runs_at_once
+    assert remote.runs_at_once
     again = session(worker, "c", "m:2", client="10.0.0.5")
-    assert not guest.runs_at_once and not again.runs_at_once  # It would have two threads.
+    assert not remote.runs_at_once and not again.runs_at_once  # It would have two threads.
     worker.sessions.delete_session("c")
-    assert guest.runs_at_once
+    assert remote.runs_at_once

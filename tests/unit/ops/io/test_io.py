@@ -162,7 +162,7 @@ def test_reads_in_line_behind_a_waiting_one_can_be_cancelled(session, files, bac
     enqueue = queue.enqueue(files(a=b"one\n"))
     first = background(lambda: session.run(read))
     until(lambda: reads_waiting(session) == 1)
-    with pytest.raises(tf.errors.DeadlineExceededError, match="its turn at TextLineReader"):
+    with pytest.raises(tf.errors.DeadlineExceededError, match="earlier reads of TextLineReader"):
         session.run(read, options=tf.RunOptions(timeout_in_ms=50))
     session.run(enqueue)
     assert first.result().value == b"one"

@@ -134,8 +134,8 @@ def test_what_a_partition_sends_while_it_runs_fails_it_and_nobody_else_is_told(
 
 
 def test_snapshots_are_refreshed_before_variables_are_told(steps: TaskSteps) -> None:
-    found = steps.on(VariablesRead(5, "m:1", 3, ["v"], b"place"))
-    assert found == [do.PUBLISH, do.SendVariables(5, "m:1", 3, ["v"], b"place")]
+    found = steps.on(VariablesRead(5, "m:1", 3, ["v"], b"location"))
+    assert found == [do.PUBLISH, do.SendVariables(5, "m:1", 3, ["v"], b"location")]
 
 
 def test_the_partition_of_the_own_master_ends_with_its_step(steps: TaskSteps) -> None:

@@ -1,4 +1,4 @@
-"""What a server asks of its guests."""
+"""What a server asks of remote clients."""
 
 import pytest
 

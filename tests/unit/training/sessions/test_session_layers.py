@@ -239,7 +239,7 @@ def test_a_failed_step_is_run_again_in_a_new_session_at_once(kind, fake_clock, l
     assert any(level == "WARNING" and "ps 0 restarted" in text for level, text in log_lines)
 
 
-def test_repeated_faults_are_met_with_patience(fake_clock, log_lines):
+def test_repeated_faults_are_waited_out(fake_clock, log_lines):
     fault = tf.errors.UnavailableError(None, None, "ps 0 is away")
     scripts = [fault] * 60 + [ScriptedSession("value")]
     session = RecoverableSession(Maker(*scripts), clock=fake_clock.clock)
@@ -250,7 +250,7 @@ def test_repeated_faults_are_met_with_patience(fake_clock, log_lines):
     assert all("ps 0 is away" in text and "Check that every task" in text for text in said)
 
 
-def test_steps_that_fail_in_every_new_session_are_met_with_patience(fake_clock):
+def test_steps_that_fail_in_every_new_session_are_waited_out(fake_clock):
     fault = tf.errors.AbortedError(None, None, "again")
     scripts = [ScriptedSession(fault) for _ in range(20)] + [ScriptedSession("value", "next")]
     session = RecoverableSession(Maker(*scripts), clock=fake_clock.clock)

@@ -1,3 +1,3 @@
 """What programs take from TensorFlow's core.framework.device_attributes_pb2."""
 
-from millrace.rpc.messages import DeviceAttributes
+from millrace.rpc.service_messages import DeviceAttributes

@@ -20,13 +20,13 @@ LARGEST_CONSTANT = 1 << 20
 class Input(NamedTuple):
     """A result that is one of the stage's inputs, as it came."""
 
-    place: int
+    position: int
 
 
 class Read(NamedTuple):
     """A result that is the value of one of the variables that the stage reads."""
 
-    place: int
+    position: int
 
 
 #: What is known of a result.
@@ -60,9 +60,9 @@ def look(outputs: list[Any], written: list[Any], inputs: list[Any], read: list[A
     Raises:
       NothingToCompute: All of them are known, for all runs with inputs of the same shapes.
     """
-    places: dict[int, Known] = {id(value): Input(i) for i, value in enumerate(inputs)}
-    places.update((id(value), Read(i)) for i, value in enumerate(read))
-    found = [_known(value, places) for value in (*outputs, *written)]
+    positions: dict[int, Known] = {id(value): Input(i) for i, value in enumerate(inputs)}
+    positions.update((id(value), Read(i)) for i, value in enumerate(read))
+    found = [_known(value, positions) for value in (*outputs, *written)]
     known = [value for value in found if value is not None]
     if len(known) < len(found):
         return
@@ -71,9 +71,9 @@ def look(outputs: list[Any], written: list[Any], inputs: list[Any], read: list[A
     raise NothingToCompute(Results(known[: len(outputs)], known[len(outputs) :]))
 
 
-def _known(value: Any, places: dict[int, Known]) -> Known | None:
+def _known(value: Any, positions: dict[int, Known]) -> Known | None:
     if isinstance(value, jax.Array):
-        return places.get(id(value))
+        return positions.get(id(value))
     if not isinstance(value, np.ndarray) or value.dtype.hasobject:
         return None
     return value if value.nbytes <= LARGEST_CONSTANT else None
@@ -88,16 +88,16 @@ def stored(result: Known, inputs: list[Any], read: list[Any]) -> Any:
     # Not by jnp.asarray: that compiles a program for every shape.
     if isinstance(result, np.ndarray):
         return jax.device_put(np.asarray(result, order="C"))
-    return jax.device_put(np.array((read if isinstance(result, Read) else inputs)[result.place]))
+    return jax.device_put(np.array((read if isinstance(result, Read) else inputs)[result.position]))
 
 
 def returned(result: Known, inputs: list[Any], read: list[Any]) -> Any:
     """A result as a stage's output."""
     if isinstance(result, Read):
         # A host view keeps later updates from reusing the variable's buffer.
-        return np.asarray(read[result.place])
+        return np.asarray(read[result.position])
     if isinstance(result, Input):
-        value = inputs[result.place]
+        value = inputs[result.position]
         # What came from outside may change after the step.
         return value.copy() if type(value) is np.ndarray else value
     return result

@@ -1,7 +1,7 @@
 """What a session runs last, so that nobody waits for it when a program has come to its good end.
 
 That is when the session is closed, or when the process ends and it is still open. Not when an
-exception is the reason: then the task may be started again, and go on. A farewell is said once, and
+exception is the reason: then the task may be started again, and go on. It is run once, and
 nobody waits long for it.
 """
 
@@ -19,7 +19,7 @@ from millrace.platform import logging
 MILLISECONDS = 2000
 
 
-class Farewell:
+class LastOperation:
     """The last operation of a session.
 
     Args:
@@ -30,19 +30,19 @@ class Farewell:
     def __init__(self, session: Any, operation: Any) -> None:
         self._session = weakref.ref(session)
         self._operation = operation
-        self._is_said = False
-        session._before_close(self.say)
-        atexit.register(self.say)
+        self._has_run = False
+        session._before_close(self.run)
+        atexit.register(self.run)
 
-    def say(self) -> None:
+    def run(self) -> None:
         """Runs the operation, unless it was run or an exception is the end."""
         session = self._session()
-        atexit.unregister(self.say)
-        if self._is_said or session is None or session._closed:
+        atexit.unregister(self.run)
+        if self._has_run or session is None or session._closed:
             return
         if sys.exc_info()[0] is not None or getattr(sys, "last_value", None) is not None:
             return
-        self._is_said = True
+        self._has_run = True
         try:
             session.run(self._operation, options=RunOptions(timeout_in_ms=MILLISECONDS))
         except Exception as error:

@@ -24,7 +24,7 @@ RUNS = 200
 _MOST_NUMBERS = 4096
 
 
-def is_bookkeeping(nodes: Iterable[Node]) -> bool:
+def are_host_integers(nodes: Iterable[Node]) -> bool:
     """Whether the nodes compute on whole numbers and truth values alone, without state."""
     return all(
         node.definition.is_pure

@@ -2,7 +2,7 @@
 
 import pytest
 
-from millrace.rpc import messages
+from millrace.rpc import service_messages
 from millrace.rpc.service import method_name
 
 #: Message, then "field=number" as in TensorFlow's master.proto, worker.proto, cluster.proto and
@@ -61,7 +61,7 @@ OWN_FIELDS = {
 
 @pytest.mark.parametrize("name", FIELDS)
 def test_fields_have_tensorflows_numbers(name):
-    fields = getattr(messages, name).DESCRIPTOR.fields
+    fields = getattr(service_messages, name).DESCRIPTOR.fields
     theirs = {
         field: int(number) for field, _, number in (f.partition("=") for f in FIELDS[name].split())
     }
@@ -69,11 +69,11 @@ def test_fields_have_tensorflows_numbers(name):
 
 
 def test_both_services_have_all_methods():
-    assert sorted(messages.MASTER_METHODS) == sorted(
+    assert sorted(service_messages.MASTER_METHODS) == sorted(
         "CreateSession ExtendSession PartialRunSetup RunStep CloseSession ListDevices Reset "
         "MakeCallable RunCallable ReleaseCallable".split()
     )
-    assert sorted(messages.WORKER_METHODS) == sorted(
+    assert sorted(service_messages.WORKER_METHODS) == sorted(
         "GetStatus CreateWorkerSession DeleteWorkerSession RegisterGraph DeregisterGraph RunGraph "
         "CleanupGraph CleanupAll RecvTensor Logging Tracing".split()
     )
@@ -81,7 +81,7 @@ def test_both_services_have_all_methods():
 
 
 def test_a_run_step_request_has_the_bytes_that_tensorflow_writes():
-    request = messages.RunStepRequest(session_handle="s", fetch=["a:0"], target=["t"])
+    request = service_messages.RunStepRequest(session_handle="s", fetch=["a:0"], target=["t"])
     request.feed.add(name="x:0")
     request.store_errors_in_response_body = True
     assert request.SerializeToString().hex() == "0a017312050a03783a301a03613a302201743801"

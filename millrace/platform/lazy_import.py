@@ -1,7 +1,7 @@
 """What is loaded when it is first used, so that a task that never uses it starts sooner.
 
 `module` stands for somebody else's package that only a few programs need (a picture codec, say),
-`standing_in` for those that another package imports without need.
+`replacing` for those that another package imports without need.
 `facade` gives our own package namespaces that appear when they are asked for (PEP 562). Neither
 is a way around the order of layers: who may import what is the same as without them.
 """
@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 
-class DeferredModule(ModuleType):
+class LazyModule(ModuleType):
     """Stands for a module, which is imported when something of it is asked for."""
 
     def __getattr__(self, name: str) -> Any:
@@ -34,21 +34,21 @@ class DeferredModule(ModuleType):
 
 def module(name: str) -> ModuleType:
     """The module `name`, to be imported at its first use."""
-    return DeferredModule(name)
+    return LazyModule(name)
 
 
 @contextlib.contextmanager
-def standing_in(*names: str) -> Iterator[None]:
+def replacing(*names: str) -> Iterator[None]:
     """While it lasts, who imports one of these modules gets one that loads at its first use.
 
     Only for modules of which the importer asks nothing while it is loaded itself.
     """
     for name in names:
         if name not in sys.modules:
-            sys.modules[name] = _standing[name] = DeferredModule(name)
+            sys.modules[name] = _replaced[name] = LazyModule(name)
             package, _, last = name.rpartition(".")
-            if package in _standing:
-                setattr(_standing[package], last, _standing[name])
+            if package in _replaced:
+                setattr(_replaced[package], last, _replaced[name])
     try:
         yield
     finally:
@@ -56,13 +56,13 @@ def standing_in(*names: str) -> Iterator[None]:
 
 
 #: What stands in now for modules that are not loaded.
-_standing: dict[str, DeferredModule] = {}
+_replaced: dict[str, LazyModule] = {}
 
 
 def _step_aside() -> None:
     """Lets the modules themselves be imported, by whoever wants them."""
-    while _standing:
-        name, each = _standing.popitem()
+    while _replaced:
+        name, each = _replaced.popitem()
         if sys.modules.get(name) is each:
             del sys.modules[name]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 
-class Deferred:
+class Future:
     """Set once, from any thread; calls its callbacks immediately when already set.
 
     Blocking kernels return one so that no thread has to wait with them.
@@ -17,7 +17,7 @@ class Deferred:
 
     def __init__(self, waits_for: str | Callable[[], str] = "") -> None:
         self._lock = threading.Lock()
-        self._callbacks: list[Callable[[Deferred], None]] = []
+        self._callbacks: list[Callable[[Future], None]] = []
         #: None while unset, else (value, error) of which one is None.
         self._outcome: tuple[Any, BaseException | None] | None = None
         self._waits_for = waits_for
@@ -62,7 +62,7 @@ class Deferred:
             raise error
         return value if self._convert is None else self._convert(value)
 
-    def then(self, convert: Callable[[Any], Any]) -> Deferred:
+    def then(self, convert: Callable[[Any], Any]) -> Future:
         """Lets `result` give what a function makes of the value; returns itself.
 
         For the one that was handed it, before it is handed on.
@@ -70,7 +70,7 @@ class Deferred:
         self._convert = convert
         return self
 
-    def add_callback(self, callback: Callable[[Deferred], None]) -> None:
+    def add_callback(self, callback: Callable[[Future], None]) -> None:
         """Calls `callback(self)` when set, in the setter's thread."""
         with self._lock:
             if self._outcome is None:

@@ -1,4 +1,4 @@
-"""Stages that are run without a program: what is known anyway, and small bookkeeping."""
+"""Stages that are run without a program: what is known anyway, and small integers on the host."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import millrace as tf
-from millrace.runtime import bookkeeping, foregone
+from millrace.runtime import host_integers, trace_time_results
 
 
 def test_constants_are_assigned_without_compiling_anything(compiled: list[str]) -> None:
@@ -79,7 +79,7 @@ def test_a_fed_value_is_assigned_without_compiling_anything(compiled: list[str])
 
 
 def test_a_large_constant_is_filled_in_by_a_program(compiled: list[str]) -> None:
-    v = tf.Variable(tf.zeros([foregone.LARGEST_CONSTANT // 4 + 1]))
+    v = tf.Variable(tf.zeros([trace_time_results.LARGEST_CONSTANT // 4 + 1]))
     with tf.Session() as sess:
         sess.run(v.initializer)
         assert len(compiled) == 1
@@ -98,21 +98,21 @@ def test_asking_which_variables_have_no_value_compiles_nothing(compiled: list[st
     assert compiled == []
 
 
-def test_bookkeeping_that_goes_on_gets_a_program_with_the_same_results(
+def test_host_integers_that_go_on_being_run_get_a_program_with_the_same_results(
     compiled: list[str],
 ) -> None:
     x = tf.placeholder(tf.int32, [None])
     y = (x * x - 7) // 2 + tf.bitwise.left_shift(x, 1)
     found, counts = [], []
     with tf.Session() as sess:
-        for _ in range(bookkeeping.RUNS + 2):
+        for _ in range(host_integers.RUNS + 2):
             found.append(sess.run(y, {x: [-3, 0, 2, 2**30]}).tolist())
             counts.append(len(compiled))
-    assert counts == [0] * bookkeeping.RUNS + [1, 1]
+    assert counts == [0] * host_integers.RUNS + [1, 1]
     assert all(values == found[0] for values in found)
 
 
-def test_floats_and_many_numbers_are_no_bookkeeping(compiled: list[str]) -> None:
+def test_floats_and_many_numbers_are_not_run_on_the_host(compiled: list[str]) -> None:
     x = tf.placeholder(tf.float32, [None])
     n = tf.placeholder(tf.int32, [None])
     with tf.Session() as sess:
@@ -122,7 +122,7 @@ def test_floats_and_many_numbers_are_no_bookkeeping(compiled: list[str]) -> None
         assert len(compiled) == 2
 
 
-def test_a_failed_check_of_bookkeeping_names_the_op() -> None:
+def test_a_failed_check_of_host_integers_names_the_op() -> None:
     x = tf.placeholder(tf.int32, [None])
     checked = tf.gather(x, [5], name="taken")
     with (
