@@ -21,6 +21,7 @@ import numpy as np
 
 from millrace.compiler import private
 from millrace.compiler.xla import jax, jnp, lax
+from millrace.ops.random import host_draws
 
 #: The round constants of the paper.
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
@@ -29,8 +30,8 @@ _ROUNDS = 10
 #: TensorFlow sets this many counters aside for one output of an op, so that executions of the
 #: op, and outputs that need a varying number of draws, never share any.
 RESERVED = 256
-#: So many numbers are sooner drawn without a compiled program.
-_FEW = 16
+#: So many numbers are drawn without a compiled program.
+_ON_NUMPY = 1 << 18
 #: Set apart the streams that are not TensorFlow's.
 _UNSEEDED_STREAM = 0x6D696C6C
 _FOLD_STREAM = 0x72616365
@@ -134,20 +135,29 @@ def _unit_float16(word: Any, dtype: Any) -> Any:
 
 
 Flat = Callable[[Generator, int, Any], Any]
+HostDraw = Callable[[host_draws.Source, int, Any], Any]
 
 
-def _shaped(flat: Flat, generator: Generator, shape: tuple[int, ...], dtype: Any) -> Any:
+def _source(generator: Generator) -> host_draws.Source:
+    """The same stream, for draws on NumPy."""
+    k0, k1, c2, c3 = (int(word) for word in (*generator.key, *generator.high))
+    return host_draws.Source((k0, k1), int(generator.start), (c2, c3))
+
+
+def _shaped(
+    flat: Flat, host_draw: HostDraw, generator: Generator, shape: tuple[int, ...], dtype: Any
+) -> Any:
     """Draws of a shape: traced into the program at hand, or made now.
 
-    Made now they come in portions, from programs that all of a few sizes share: a copy of the
-    generator for every initializer of a model would take longer to compile than to draw from.
+    Many that are made now come in portions, from programs that all of a few sizes share: a copy
+    of the generator for every initializer of a model would take longer to compile than to draw.
     """
     count = int(np.prod(shape, dtype=np.int64))
     if any(isinstance(word, jax.core.Tracer) for word in jax.tree.leaves(generator)):
         return flat(generator, count, dtype).reshape(shape)
     kind = np.dtype(dtype)
-    if count <= _FEW and flat in (_uniform, _full_integers) and kind.itemsize >= 4:
-        return _few(flat is _uniform, generator, count, kind).reshape(shape)
+    if count <= _ON_NUMPY:
+        return host_draw(_source(generator), count, kind).reshape(shape)
     per_block = 2 if kind.itemsize == 8 else 4
     result = np.empty(count, kind)
     for begin, portion in _portions(count):
@@ -157,37 +167,6 @@ def _shaped(flat: Flat, generator: Generator, shape: tuple[int, ...], dtype: Any
         drawn = np.asarray(_drawn_now(later, flat=flat, count=portion, dtype=kind))
         result[begin : begin + portion] = drawn[: count - begin]
     return result.reshape(shape)
-
-
-def _few(is_uniform: bool, generator: Generator, count: int, dtype: Any) -> Any:
-    """As `_uniform` and `_full_integers`, by Python's own integers: a crop wants three numbers."""
-    wide = dtype.itemsize == 8
-    words: list[int] = []
-    k0, k1 = (int(word) for word in generator.key)
-    c2, c3 = (int(word) for word in generator.high)
-    for index in range(-(-count // (2 if wide else 4))):
-        counter = int(generator.start) + index & 0xFFFFFFFFFFFFFFFF
-        words += _few_words(k0, k1, counter & 0xFFFFFFFF, counter >> 32, c2, c3)
-    if not wide:
-        drawn = np.array(words[:count], np.uint32)
-        if not is_uniform:
-            return drawn.astype(dtype)
-        return (drawn & np.uint32(0x7FFFFF) | np.uint32(0x3F800000)).view(dtype) - dtype.type(1)
-    pairs = list(zip(words[: 2 * count : 2], words[1 : 2 * count : 2], strict=True))
-    if not is_uniform:
-        return np.array([low | high << 32 for low, high in pairs], np.uint64).astype(dtype)
-    bits = [(first & 0xFFFFF) << 32 | second | 0x3FF << 52 for first, second in pairs]
-    return np.array(bits, np.uint64).view(dtype) - dtype.type(1)
-
-
-def _few_words(k0: int, k1: int, c0: int, c1: int, c2: int, c3: int) -> tuple[int, int, int, int]:
-    """As `block`."""
-    for _ in range(_ROUNDS):
-        left, right = c0 * _MULTIPLIERS[0], c2 * _MULTIPLIERS[1]
-        c0, c1 = right >> 32 ^ c1 ^ k0, right & 0xFFFFFFFF
-        c2, c3 = left >> 32 ^ c3 ^ k1, left & 0xFFFFFFFF
-        k0, k1 = k0 + _WEYL[0] & 0xFFFFFFFF, k1 + _WEYL[1] & 0xFFFFFFFF
-    return c0, c1, c2, c3
 
 
 @functools.partial(jax.jit, static_argnames=("flat", "count", "dtype"))
@@ -207,7 +186,7 @@ def _portions(count: int) -> Iterator[tuple[int, int]]:
 
 def uniform(generator: Generator, shape: tuple[int, ...], dtype: Any) -> Any:
     """Uniform floats in [0, 1)."""
-    return _shaped(_uniform, generator, shape, dtype)
+    return _shaped(_uniform, host_draws.uniform, generator, shape, dtype)
 
 
 def _uniform(generator: Generator, count: int, dtype: Any) -> Any:
@@ -220,7 +199,7 @@ def _uniform(generator: Generator, count: int, dtype: Any) -> Any:
 
 def full_integers(generator: Generator, shape: tuple[int, ...], dtype: Any) -> Any:
     """Integers over the whole range of a type."""
-    return _shaped(_full_integers, generator, shape, dtype)
+    return _shaped(_full_integers, host_draws.full_integers, generator, shape, dtype)
 
 
 def _full_integers(generator: Generator, count: int, dtype: Any) -> Any:
@@ -272,7 +251,7 @@ def _box_muller_float64(words: tuple[Any, Any, Any, Any], odd: Any) -> Any:
 
 def normal(generator: Generator, shape: tuple[int, ...], dtype: Any) -> Any:
     """Normal floats with mean 0 and standard deviation 1."""
-    return _shaped(_normal, generator, shape, dtype)
+    return _shaped(_normal, host_draws.normal, generator, shape, dtype)
 
 
 def _normal(generator: Generator, count: int, dtype: Any) -> Any:
@@ -295,7 +274,12 @@ def truncated_normal(generator: Generator, shape: tuple[int, ...], dtype: Any) -
     are filled. Here each group has as many candidates as are ever needed (one group in 10**9
     would ask for more; its last places are 0 then).
     """
-    return _shaped(_truncated_normal, generator, shape, dtype)
+    return _shaped(_truncated_normal, _host_truncated_normal, generator, shape, dtype)
+
+
+def _host_truncated_normal(source: host_draws.Source, count: int, dtype: Any) -> Any:
+    per_group = 2 if dtype == np.float64 else 4
+    return host_draws.truncated_normal(source, count, dtype, per_group, per_group * RESERVED // 4)
 
 
 def _truncated_normal(generator: Generator, count: int, dtype: Any) -> Any:

@@ -71,6 +71,9 @@ def output_count(sizes: tuple[int, ...]) -> int:
 
 # -- Op types ------------------------------------------------------------------------------
 
+# Kernels that take `xp` run on NumPy too; which of the two it is, the random key tells: inside a
+# program a shape is an array of NumPy all the same.
+
 
 @op(
     "RandomUniform(shape: T) -> output: dtype where seed: int = 0; seed2: int = 0; "
@@ -80,7 +83,7 @@ def output_count(sizes: tuple[int, ...]) -> int:
     static=("shape",),
     stateful=True,
 )
-def RandomUniform(shape: Any, *, dtype: Any, rng: Any) -> Any:
+def RandomUniform(shape: Any, *, dtype: Any, rng: Any, xp: Any) -> Any:
     """Uniform floats in [0, 1)."""
     sizes = sizes_of(shape)
     generator = philox.generator_of(rng, output_count(sizes))
@@ -95,7 +98,7 @@ def RandomUniform(shape: Any, *, dtype: Any, rng: Any) -> Any:
     static=("shape",),
     stateful=True,
 )
-def RandomStandardNormal(shape: Any, *, dtype: Any, rng: Any) -> Any:
+def RandomStandardNormal(shape: Any, *, dtype: Any, rng: Any, xp: Any) -> Any:
     """Normal floats with mean 0 and standard deviation 1."""
     sizes = sizes_of(shape)
     generator = philox.generator_of(rng, output_count(sizes))
@@ -110,7 +113,7 @@ def RandomStandardNormal(shape: Any, *, dtype: Any, rng: Any) -> Any:
     static=("shape",),
     stateful=True,
 )
-def TruncatedNormal(shape: Any, *, dtype: Any, rng: Any) -> Any:
+def TruncatedNormal(shape: Any, *, dtype: Any, rng: Any, xp: Any) -> Any:
     """Normal floats, those beyond 2 standard deviations drawn again."""
     sizes = sizes_of(shape)
     generator = philox.generator_of(rng, output_count(sizes))
@@ -141,12 +144,12 @@ def check_range(check: Any, minval: Any, maxval: Any) -> None:
     static=("shape",),
     stateful=True,
 )
-def RandomUniformInt(shape: Any, minval: Any, maxval: Any, *, rng: Any, check: Any) -> Any:
+def RandomUniformInt(shape: Any, minval: Any, maxval: Any, *, rng: Any, check: Any, xp: Any) -> Any:
     """Integers in [minval, maxval)."""
     sizes = sizes_of(shape)
     check_range(check, minval, maxval)
-    xp = np if isinstance(rng, philox.HostKey) else jnp
-    minval, maxval = xp.asarray(minval), xp.asarray(maxval)
+    if not isinstance(rng, philox.HostKey):
+        minval, maxval = jnp.asarray(minval), jnp.asarray(maxval)
     generator = philox.generator_of(rng, output_count(sizes))
     return philox.integers(generator, sizes, minval, maxval)
 
@@ -231,7 +234,7 @@ def _multinomial_shape(c: ShapeContext) -> TensorShape:
     static=("num_samples",),
     stateful=True,
 )
-def Multinomial(logits: Any, num_samples: Any, *, output_dtype: Any, rng: Any) -> Any:
+def Multinomial(logits: Any, num_samples: Any, *, output_dtype: Any, rng: Any, xp: Any) -> Any:
     """Classes drawn with probabilities proportional to ``exp(logits)``."""
     # A draw takes a double, which is two words, and rows begin at whole blocks.
     outputs = np.shape(logits)[0] * -(-int(num_samples) // 4) * 4 * 2
@@ -248,12 +251,15 @@ def draw_classes(generator: philox.Generator, logits: Any, count: int, dtype: An
     rows, classes = np.shape(logits)
     if not classes and rows:
         raise ValueError("num_classes should be positive, got 0")
-    scores = jnp.asarray(logits).astype(np.float64)
-    scores = jnp.where(jnp.isfinite(scores), scores, -np.inf)
-    weights = jnp.exp(scores - jnp.max(scores, axis=1, keepdims=True))
-    sums = jnp.cumsum(weights, axis=1)
-    wanted = philox.uniform(generator, (rows, count), np.float64) * sums[:, -1:]
-    return jnp.sum(sums[:, None, :] <= wanted[:, :, None], axis=-1).astype(dtype)
+    drawn = philox.uniform(generator, (rows, count), np.float64)
+    on_host = isinstance(drawn, np.ndarray) and isinstance(logits, np.ndarray)
+    xp = np if on_host else jnp
+    scores = xp.asarray(logits).astype(np.float64)
+    scores = xp.where(xp.isfinite(scores), scores, -np.inf)
+    weights = xp.exp(scores - xp.max(scores, axis=1, keepdims=True))
+    sums = xp.cumsum(weights, axis=1)
+    wanted = drawn * sums[:, -1:]
+    return xp.sum(sums[:, None, :] <= wanted[:, :, None], axis=-1).astype(dtype)
 
 
 def shape_then_parameter(which: str) -> Any:

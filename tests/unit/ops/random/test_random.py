@@ -208,20 +208,31 @@ def test_initializers_share_their_programs():
             np.testing.assert_array_equal(value.ravel()[:count], values[0].ravel()[:count])
 
 
-@pytest.mark.parametrize("count", [1, 3, 5, 16])
-def test_a_few_numbers_are_those_that_a_compiled_program_draws(
+@pytest.mark.parametrize("count", [1, 3, 16, 17, 1001, 40000])
+def test_draws_on_numpy_are_those_of_a_compiled_program(
     count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key = philox.HostKey(np.array([1, 2, 3, 4, 0xFFFFFFFF], np.uint32))
     generator = philox.generator_of(key, count)
-    draws = [
+    exact = [
+        (philox.uniform, np.float16),
         (philox.uniform, np.float32),
         (philox.uniform, np.float64),
         (philox.full_integers, np.uint32),
         (philox.full_integers, np.int64),
     ]
-    few = [draw(generator, (count,), dtype) for draw, dtype in draws]
-    monkeypatch.setattr(philox, "_FEW", 0)
-    for ours, (draw, dtype) in zip(few, draws, strict=True):
-        np.testing.assert_array_equal(ours, draw(generator, (count,), dtype))
+    rounded = [
+        (draw, dtype)
+        for draw in (philox.normal, philox.truncated_normal)
+        for dtype in (np.float32, np.float64)
+    ]
+    draws = exact + rounded
+    on_numpy = [draw(generator, (count,), dtype) for draw, dtype in draws]
+    monkeypatch.setattr(philox, "_ON_NUMPY", 0)
+    for ours, (draw, dtype) in zip(on_numpy, draws, strict=True):
+        compiled = draw(generator, (count,), dtype)
+        if (draw, dtype) in exact:
+            np.testing.assert_array_equal(ours, compiled)
+        else:
+            np.testing.assert_allclose(ours, compiled, rtol=1e-5, atol=2e-6)
         assert ours.dtype == dtype
