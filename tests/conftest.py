@@ -59,6 +59,15 @@ def _jobs_of_tests_are_not_the_users(tmp_path_factory: pytest.TempPathFactory) -
     os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _tapes_run_at_once_on_tier_0(pytestconfig: pytest.Config) -> None:
+    """Most tests run a stage once: who tries tier 0 wants to see its code, not its first run."""
+    if pytestconfig.getoption("--compile") == "never":
+        from millrace.runtime import host_run
+
+        host_run.RUNS_WITHOUT_TAPE = 0
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Adds an option that chooses the tier that all tests run on."""
     parser.addoption(

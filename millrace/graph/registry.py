@@ -85,6 +85,8 @@ class OpDefinition:
         self._overwritten_names = tuple(overwrites)
         self.is_stateful = is_stateful
         self.gradient_rule: Any = gradient
+        #: (node) -> a function of the inputs: the kernel for NumPy, with all else bound.
+        self.host_rule: Callable[[Any], Callable[..., Any] | None] | None = None
 
     @functools.cached_property
     def signature(self) -> Signature:
@@ -151,6 +153,21 @@ class OpDefinition:
         """Decorator: states the gradient function ``(op, *output_grads) -> input grads``."""
         self.gradient_rule = function
         return function
+
+    def on_host(
+        self, function: Callable[[Any], Callable[..., Any] | None]
+    ) -> Callable[[Any], Callable[..., Any] | None]:
+        """Decorator: states ``(node) -> function of the inputs``, the kernel for NumPy alone.
+
+        It may work out beforehand all that follows from attributes and constants; it gives None
+        where the kernel itself is as good.
+        """
+        self.host_rule = function
+        return function
+
+    def host_kernel(self, node: Any) -> Callable[..., Any] | None:
+        """The kernel of a node for NumPy arrays, if the op states one of its own."""
+        return None if self.host_rule is None else self.host_rule(node)
 
     def op_def(self) -> op_def_pb2.OpDef:
         """The signature as an OpDef message."""

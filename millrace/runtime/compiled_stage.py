@@ -25,12 +25,12 @@ from millrace.platform import logging
 from millrace.runtime import (
     compile_ahead,
     host_integers,
-    host_run,
     memory,
     tiers,
     trace_time_results,
 )
 from millrace.runtime.cancellation import STOP_WORDS
+from millrace.runtime.host_run import HostRun
 from millrace.runtime.kernel_call import StoredState, uninitialized, variable_key
 from millrace.runtime.resources import ResourceStore, VariableSlot
 from millrace.runtime.split_stage import SeenShapes, SplitStage, split
@@ -64,6 +64,7 @@ class _Slots(NamedTuple):
     donated: list[VariableSlot]
     written: list[VariableSlot]
     locked: list[threading.Lock]
+    by_node: dict[Node, VariableSlot]
 
 
 class CompiledStage:
@@ -83,6 +84,7 @@ class CompiledStage:
         self.outputs = outputs
         self.name = name
         form = self._form = StageForm(nodes, outputs, name, owned)
+        self._on_host = HostRun(form)
         self.inputs = form.inputs
         self.variables = form.variables
         self.random_nodes = form.random_nodes
@@ -196,11 +198,12 @@ class CompiledStage:
         return outputs
 
     def _run_nodes(self, inputs: list[Any], step: Any, seen: SeenShapes | None) -> list[Any]:
-        locked = self._variable_slots(step.resources).locked
+        slots = self._variable_slots(step.resources)
+        locked = slots.locked
         for lock in locked:
             lock.acquire()
         try:
-            return host_run.run(self._form, inputs, step, seen)
+            return self._on_host.run(inputs, step, slots.by_node, seen)
         finally:
             for lock in reversed(locked):
                 lock.release()
@@ -516,7 +519,13 @@ class CompiledStage:
             found = self._slots = (
                 resources,
                 resources.generation,
-                _Slots(kept, donated, written, locked),
+                _Slots(
+                    kept,
+                    donated,
+                    written,
+                    locked,
+                    dict(zip((*form.kept, *form.written), (*kept, *written), strict=True)),
+                ),
             )
         return found[2]
 

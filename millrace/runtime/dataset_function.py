@@ -7,7 +7,6 @@ compiled stages where it can have them.
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from millrace.core import errors
-from millrace.graph.constant_value import check_now
 from millrace.graph.function import Function
 from millrace.passes.constants import detach_constants
 from millrace.passes.frames import is_ruled
@@ -31,15 +29,9 @@ from millrace.passes.node import (
     names_variable,
 )
 from millrace.passes.prune import prune
-from millrace.runtime import memory
-from millrace.runtime.kernel_call import (
-    Invoker,
-    Services,
-    StoredState,
-    flatten_outputs,
-    op_error,
-)
+from millrace.runtime.kernel_call import Services, StoredState
 from millrace.runtime.stage_program import random_key
+from millrace.runtime.tape import Tape
 
 _TAPE_SPECIALS = frozenset(("xp", "node", "ctx", "check", "bind"))
 #: Random ops that draw a few numbers without a compiler.
@@ -89,7 +81,7 @@ class Binder:
             edges = node.inputs[position]
         program = _program(node, function, edges)
         session = step.session.for_dataset()
-        tape = Tape.of(program, step.for_session(session), self._make_plan)
+        tape = FunctionTape.of(program, step.for_session(session), self._make_plan)
         values = list(captured)
         if tape is not None:
             return TapeCall(tape, values)
@@ -116,7 +108,7 @@ class TapeCall:
 
     __slots__ = ("_captured", "_run", "holds_lock")
 
-    def __init__(self, tape: Tape, captured: list[Any]) -> None:
+    def __init__(self, tape: FunctionTape, captured: list[Any]) -> None:
         self._run, self._captured = tape.run, captured
         self.holds_lock = not any(_RELEASING.match(name) for name in tape.op_types)
 
@@ -163,103 +155,33 @@ def _can_tape(node: Node) -> bool:
     )
 
 
-class Tape:
-    """A program as a list of kernel calls on NumPy arrays."""
+class FunctionTape:
+    """A program as a tape, with what its kernels ask for."""
 
     def __init__(self, program: Program, step: Any, make_plan: Callable[[Program], Any]) -> None:
-        self._make_plan = make_plan
-        self._slots: dict[Edge, int] = {}
-        self._start: list[Any] = []
-        for edge in program.arguments:
-            self._slot(edge)
-        self._arguments = len(program.arguments)
-        self._calls: list[tuple[Any, ...]] = []
-        known: set[Edge] = set()
-        for node in program.nodes:
-            self._add(node, step, known)
-        self._results = [self._slot(edge) for edge in program.results]
+        self._tape = Tape(program.nodes, program.arguments, program.results)
+        self._services = Services(
+            StoredState(step.resources),
+            rng=lambda node: _draw_key(node, step.session),
+            ctx=step,
+            bind=lambda node: Binder(node, step, make_plan),
+        )
         self.op_types = frozenset(node.type for node in program.nodes)
 
     @classmethod
-    def of(cls, program: Program, step: Any, make_plan: Callable[[Program], Any]) -> Tape | None:
+    def of(
+        cls, program: Program, step: Any, make_plan: Callable[[Program], Any]
+    ) -> FunctionTape | None:
         """The tape of a program, or None if some of it has no NumPy kernel."""
         if is_ruled(program) or not all(map(_can_tape, program.nodes)):
             return None
         return cls(program, step, make_plan)
 
-    def _slot(self, edge: Edge) -> int:
-        slot = self._slots.get(edge)
-        if slot is None:
-            slot = self._slots[edge] = len(self._start)
-            constant = edge.node.attrs["value"] if edge.node.type == "Const" else None
-            self._start.append(constant)
-        return slot
-
-    def _add(self, node: Node, step: Any, known: set[Edge]) -> None:
-        if node.type == "Const":
-            return
-        if node.type == "Identity":
-            self._slots[Edge(node, 0)] = self._slot(node.inputs[0])
-            return
-        definition = node.definition
-        slots = [self._slot(edge) for edge in node.inputs]
-        takes = [slots[position] for position in definition.signature.input_slices(node.attrs)]
-        keywords = {name: node.attrs[name] for name in definition.kernel_attrs}
-        bind = Binder(node, step, self._make_plan)
-        specials = {"xp": np, "node": node, "ctx": step, "check": check_now, "bind": bind}
-        services = Services(StoredState(step.resources), ctx=step)
-        specials |= {"invoke": Invoker(services, node), "rng": None}
-        keywords |= {name: specials[name] for name in definition.specials}
-        draw = None
-        if "rng" in keywords:
-            draw = functools.partial(_draw_key, node, step.session)
-        gives = [self._slot(Edge(node, i)) for i in range(len(node.output_types))]
-        call = (definition.kernel, takes, keywords, node, memory.deciding_inputs(node), gives, draw)
-        folds = definition.is_foldable and all(
-            e.node.type == "Const" or e in known for e in node.inputs
-        )
-        if folds:
-            try:
-                _run_one(call, self._start)
-            except errors.OpError:
-                folds = False  # It is to fail when it runs.
-        if folds:
-            known.update(Edge(node, i) for i in range(len(gives)))
-        else:
-            self._calls.append(call)
-
     def run(self, arguments: Sequence[Any]) -> list[Any]:
         """The results for these arguments."""
-        values = self._start.copy()
-        values[: self._arguments] = arguments
-        with np.errstate(all="ignore"):
-            for call in self._calls:
-                _run_one(call, values)
-        return [values[slot] for slot in self._results]
-
-
-def _run_one(call: tuple[Any, ...], values: list[Any]) -> None:
-    kernel, takes, keywords, node, deciding, gives, draw = call
-    arguments = [
-        values[take] if type(take) is int else [values[slot] for slot in take] for take in takes
-    ]
-    try:
-        if deciding:
-            memory.check_before(node, [values[s] for t in takes for s in _each(t)], deciding)
-        if draw is not None:
-            keywords = {**keywords, "rng": draw()}
-        outputs = flatten_outputs(node, kernel(*arguments, **keywords))
-    except Exception as error:
-        found = op_error(node, error)
-        raise found from (error if isinstance(found, errors.InternalError) else None)
-    for slot, value in zip(gives, outputs, strict=True):
-        values[slot] = value
+        return self._tape(arguments, self._services)
 
 
 def _draw_key(node: Node, session: Any) -> Any:
     """The random key of one more execution."""
     return random_key(node, np.array(session.count_random(node), np.uint32))
-
-
-def _each(take: Any) -> list[int]:
-    return [take] if type(take) is int else take

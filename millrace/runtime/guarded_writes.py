@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from millrace.compiler.xla import jnp, lax
-from millrace.core import errors
 from millrace.ops.control_flow.loop_lowering import NotCompilable
 from millrace.passes.node import Edge, Node
 from millrace.passes.schedule import writes_state
@@ -241,27 +240,3 @@ class PendingState:
                 self._stored.write_rows(variable, value.rows, value.values)
             else:
                 self._stored.write(variable, value)
-
-
-def run(
-    nodes: Sequence[Node],
-    writes: Writes,
-    state: PendingState,
-    env: dict[Edge, Any],
-    services: Services,
-    snapshots: frozenset[Edge],
-    begin: Callable[[Node], None] | None = None,
-) -> None:
-    """Runs a stage's nodes one by one; if one fails, only writes that it comes after count."""
-
-    def begin_both(node: Node) -> None:
-        state.current = node
-        if begin is not None:
-            begin(node)
-
-    try:
-        run_nodes(nodes, env, services, snapshots, begin_both)
-    except errors.OpError:
-        state.commit(writes, before=state.current)
-        raise
-    state.commit(writes)

@@ -48,13 +48,16 @@ __all__ = [
     "StoredState",
     "VariableRef",
     "VariableState",
+    "Way",
     "call",
     "call_plainly",
     "flatten_outputs",
+    "form_of",
     "gather_inputs",
     "op_error",
     "reference_positions",
     "run_nodes",
+    "typed",
     "uninitialized",
     "variable_key",
 ]
@@ -87,8 +90,10 @@ class Services:
         self.traced = traced
         self._rng = rng
         self._check = check
-        self._ctx = ctx
+        self.ctx = ctx
         self._bind = bind
+        #: The node that has failed, once one has.
+        self.failed: Node | None = None
 
     def special(self, name: str, node: Node, on_host: bool) -> Any:
         """The value for a special parameter of the node's kernel."""
@@ -101,7 +106,7 @@ class Services:
         if name == "invoke":
             return Invoker(self, node)
         if name == "ctx":
-            return self._ctx
+            return self.ctx
         if name == "check":
             # A kernel of jnp functions makes traced values even of host arrays.
             return check_now if self._check is None else self._check(node)
@@ -124,7 +129,7 @@ class Services:
         services = Services(
             self.state,
             check=lambda _: lambda *_: None,
-            ctx=self._ctx,
+            ctx=self.ctx,
             traced=True,
             in_body=True,
             differentiated=True,
@@ -138,7 +143,7 @@ class Services:
             inputs: list[Any], state: VariableState, key: Any, check: Callable[..., None]
         ) -> list[Any]:
             services = Services(
-                state, rng=lambda _: key, check=lambda _: check, ctx=self._ctx, traced=True
+                state, rng=lambda _: key, check=lambda _: check, ctx=self.ctx, traced=True
             )
             return call(node, inputs, services)
 
@@ -243,7 +248,7 @@ class Invoker:
             state,
             rng=key_of,
             check=check_for,
-            ctx=services._ctx,
+            ctx=services.ctx,
             traced=services.traced,
             in_body=True,
             differentiated=services.differentiated or self._node.type in _DIFFERENTIATING,
@@ -337,7 +342,7 @@ class _Form:
         self.is_variable = node.type == "Identity" and is_variable_edge(self.edges[0])
         self.hands_on = node.type in _HANDING_ON
         self.fitting = memory.Fitting()
-        self.may_grow = node.type not in memory.NEVER_LARGER
+        self.may_grow = memory.may_grow(node)
         self.is_plain = not any(isinstance(position, slice) for position in self.input_slices)
         only = len(self.output_slices) == 1 and not isinstance(self.output_slices[0], slice)
         self.only_type = self.output_types[0] if only else None
@@ -352,8 +357,14 @@ class _Form:
 #: Ops that do nothing when a step runs.
 _HANDING_ON = frozenset(("Identity", "StopGradient", "PreventGradient"))
 
-#: Ways to get an input: the value of its edge; a variable or a handle of an array; a constant.
-_VALUE, _CHOSEN, _ARRAY, _REFERENCE, _READ, _CONSTANT, _SEVERAL = range(7)
+
+class Way:
+    """Ways to get an input: the value of its edge; a variable or a handle of an array; a constant.
+
+    Plain numbers: they are compared for each input of each node.
+    """
+
+    VALUE, CHOSEN, ARRAY, REFERENCE, READ, CONSTANT, SEVERAL = range(7)
 
 
 def _input_ways(node: Node) -> list[tuple[int, Edge, Any]]:
@@ -362,7 +373,7 @@ def _input_ways(node: Node) -> list[tuple[int, Edge, Any]]:
     ways: list[tuple[int, Edge, Any]] = []
     for i, edge in enumerate(node.inputs):
         if is_array_handle(edge):
-            ways.append((_ARRAY, edge, None))
+            ways.append((Way.ARRAY, edge, None))
         elif is_variable_edge(edge):
             variable = variable_of(edge)
             # A resource handle stays one, whatever the argument is declared as; and whether a
@@ -370,18 +381,19 @@ def _input_ways(node: Node) -> list[tuple[int, Edge, Any]]:
             by_identity = i in wants_ref or (
                 names_variable(edge) and (calls or edge.dtype.name == "resource")
             )
-            way = _SEVERAL if variable is None else _REFERENCE if by_identity else _READ
+            way = Way.SEVERAL if variable is None else Way.REFERENCE if by_identity else Way.READ
             ways.append((way, edge, variable))
         elif edge.node.type == "Const":
-            ways.append((_CONSTANT, edge, edge.node.attrs["value"]))
+            ways.append((Way.CONSTANT, edge, edge.node.attrs["value"]))
         elif edge.dtype._is_ref_dtype and i not in wants_ref:
-            ways.append((_CHOSEN, edge, None))
+            ways.append((Way.CHOSEN, edge, None))
         else:
-            ways.append((_VALUE, edge, None))
+            ways.append((Way.VALUE, edge, None))
     return ways
 
 
-def _form(node: Node) -> _Form:
+def form_of(node: Node) -> _Form:
+    """What does not change from run to run about how a node's kernel is called."""
     form: _Form | None = node.form
     if form is None:
         form = node.form = _Form(node)
@@ -391,19 +403,19 @@ def _form(node: Node) -> _Form:
 def gather_inputs(node: Node, env: dict[Edge, Any], services: Services) -> list[Any]:
     """The node's inputs: values, and VariableRefs where it takes a variable itself."""
     inputs: list[Any] = []
-    form: _Form = node.form or _form(node)
+    form: _Form = node.form or form_of(node)
     for way, edge, known in form.inputs:
-        if way == _VALUE:
+        if way == Way.VALUE:
             inputs.append(env[edge])
-        elif way == _CONSTANT:
+        elif way == Way.CONSTANT:
             inputs.append(env.get(edge, known))
-        elif way == _READ:
+        elif way == Way.READ:
             inputs.append(VariableRef(services.state, known).read())
-        elif way == _REFERENCE:
+        elif way == Way.REFERENCE:
             inputs.append(VariableRef(services.state, known))
-        elif way == _ARRAY:
+        elif way == Way.ARRAY:
             inputs.append(env.get(edge))  # None from another stage: the value is the flow
-        elif way == _CHOSEN:
+        elif way == Way.CHOSEN:
             # A variable that was chosen in this step; see `is_chosen_reference`.
             value = env[edge]
             inputs.append(value.read() if isinstance(value, VariableRef) else value)
@@ -439,7 +451,7 @@ def call(node: Node, inputs: list[Any], services: Services) -> list[Any]:
     Raises:
       OpError: What the kernel raised, as TensorFlow's class, with the op's name and origin.
     """
-    form: _Form = node.form or _form(node)
+    form: _Form = node.form or form_of(node)
     if form.host_keywords is not None and not services.traced and _are_on_host(inputs):
         with np.errstate(all="ignore"):
             return _call_on_host(node, form, inputs)
@@ -548,7 +560,7 @@ def call_plainly(node: Node, inputs: list[Any], ctx: Any) -> list[Any]:
     Raises:
       OpError: As `call`.
     """
-    definition, form = node.definition, _form(node)
+    definition, form = node.definition, form_of(node)
     keywords = dict(form.keywords)
     if "ctx" in definition.specials:
         keywords["ctx"] = ctx
@@ -568,7 +580,7 @@ def call_plainly(node: Node, inputs: list[Any], ctx: Any) -> list[Any]:
 
 def flatten_outputs(node: Node, result: Any) -> list[Any]:
     """A kernel's result as one entry an output, with the types that the signature says."""
-    form = _form(node)
+    form = form_of(node)
     positions = form.output_slices
     if not positions:
         return []
@@ -581,10 +593,10 @@ def flatten_outputs(node: Node, result: Any) -> list[Any]:
             flat.extend(item)
         else:
             flat.append(item)
-    return [_typed(value, dtype) for value, dtype in zip(flat, form.output_types, strict=True)]
+    return [typed(value, dtype) for value, dtype in zip(flat, form.output_types, strict=True)]
 
 
-def _typed(value: Any, wanted: Any) -> Any:
+def typed(value: Any, wanted: Any) -> Any:
     """`value` as an array of the NumPy type `wanted`; of objects if that is None."""
     if type(value) is np.ndarray:
         if value.dtype == (object if wanted is None else wanted):
@@ -654,7 +666,7 @@ def run_nodes(
         for node in nodes:
             if begin is not None:
                 begin(node)
-            form: _Form = node.form or _form(node)
+            form: _Form = node.form or form_of(node)
             if form.is_variable:
                 # Read where it is used; see `is_variable_edge`.
                 edge = form.edges[0]

@@ -8,9 +8,10 @@ values say so.
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from millrace.platform import limits
 from millrace.runtime.resources import ResourceStore, VariableSlot
 
 #: No element of a tensor is larger.
-_ELEMENT_BYTES = 16
+ELEMENT_BYTES = 16
 _ARRAYS = (np.ndarray, np.generic, jax.Array)
 #: Outputs with no more elements always fit, and of no more bytes do so usually.
 _SMALL = 1 << 20
@@ -51,7 +52,13 @@ NEVER_LARGER = frozenset(
         *("Neg", "Exp", "Log", "Log1p", "Sqrt", "Rsqrt", "Square", "Tanh", "Sigmoid", "Relu"),
         *("Abs", "Sign", "LogicalNot", "Reciprocal", "Softmax", "LogSoftmax", "L2Loss"),
         *("TanhGrad", "SigmoidGrad", "ReluGrad", "RsqrtGrad", "SqrtGrad", "BiasAddGrad"),
-        *("ZerosLike", "OnesLike", "BroadcastGradientArgs", "ShapeN"),
+        *("ZerosLike", "OnesLike", "BroadcastGradientArgs", "ShapeN", "Where", "Unique"),
+        *("SoftmaxCrossEntropyWithLogits", "SparseSoftmaxCrossEntropyWithLogits", "BiasAddGrad"),
+        *("Floor", "Ceil", "Round", "IsFinite", "IsNan", "Elu", "EluGrad", "Softplus", "Selu"),
+        *("SoftplusGrad", "SeluGrad", "Softsign", "SoftsignGrad", "LeakyRelu", "Relu6"),
+        *("Relu6Grad", "LeakyReluGrad", "Erf", "Lgamma", "Sin", "Cos", "Expm1", "Invert"),
+        *("Split", "SplitV", "Unpack", "ReverseV2", "InvertPermutation", "CheckNumerics"),
+        *("Cumsum", "Cumprod"),
     )
 )
 
@@ -67,6 +74,63 @@ def deciding_inputs(node: Node) -> tuple[int, ...]:
     if node.definition.kind == "pure":
         return tuple(sorted(static_positions(node)))
     return tuple(i for i, edge in enumerate(node.inputs) if not edge.dtype._is_ref_dtype)
+
+
+def _product_elements(node: Node, inputs: Sequence[Any]) -> float:
+    a, b = inputs
+    if a.ndim < 2 or b.ndim < 2:
+        return 0.0  # The kernel refuses it.
+    rows = a.shape[-1 if node.attrs.get("transpose_a", node.attrs.get("adj_x")) else -2]
+    columns = b.shape[-2 if node.attrs.get("transpose_b", node.attrs.get("adj_y")) else -1]
+    return float(rows * columns * max(math.prod(a.shape[:-2]), math.prod(b.shape[:-2])))
+
+
+def _broadcast_elements(node: Node, inputs: Sequence[Any]) -> float:
+    x, y = inputs
+    if x.shape == y.shape:
+        return float(x.size)
+    sizes = itertools.zip_longest(reversed(x.shape), reversed(y.shape), fillvalue=1)
+    return float(math.prod(max(m, n) for m, n in sizes))
+
+
+def _gathered_elements(node: Node, inputs: Sequence[Any]) -> float:
+    params, indices = inputs[:2]
+    return float(indices.size * math.prod(params.shape[1:])) if params.ndim else 0.0
+
+
+def _sum_elements(node: Node, inputs: Sequence[Any]) -> float:
+    return float(sum(value.size for value in inputs))
+
+
+def _largest_elements(node: Node, inputs: Sequence[Any]) -> float:
+    return float(max(value.size for value in inputs))
+
+
+#: How many elements an output has at most, where that is quickly told.
+_ELEMENTS: dict[str, Callable[[Node, Sequence[Any]], float]] = {
+    **dict.fromkeys(("MatMul", "BatchMatMul", "BatchMatMulV2"), _product_elements),
+    **dict.fromkeys(("Gather", "ResourceGather"), _gathered_elements),
+    **dict.fromkeys(("ConcatV2", "Concat", "Pack"), _sum_elements),
+    **dict.fromkeys(("AddN", "Select", "BiasAdd"), _largest_elements),
+}
+
+
+def elements_rule(node: Node) -> Callable[[Node, Sequence[Any]], float] | None:
+    """(node, inputs) -> how many elements an output has at most, if that is quickly told."""
+    if node.type == "GatherV2":
+        axis = node.inputs[2].node
+        if axis.type != "Const" or node.attrs.get("batch_dims"):
+            return None
+        return _gathered_elements if not np.any(axis.attrs["value"]) else None
+    if hasattr(node.definition.kernel, "broadcasts"):
+        return _broadcast_elements
+    return _ELEMENTS.get(node.type)
+
+
+def may_grow(node: Node) -> bool:
+    """Whether an output can be larger than all inputs together."""
+    rule = elements_rule(node)
+    return node.type not in NEVER_LARGER and rule not in (_sum_elements, _largest_elements)
 
 
 class Fitting:
@@ -130,11 +194,15 @@ def check_before(
     """
     if node.type in _TAKES_APART:
         return
-    bound = _bound(inputs, deciding, node.definition.kind == "pure")
+    exact = elements_rule(node)
+    if exact is not None:
+        bound: float = exact(node, inputs)
+    else:
+        bound = _bound(inputs, deciding, node.definition.kind == "pure")
     if bound <= _SMALL or (fitting is not None and fitting.covers(inputs, deciding)):
         return
     has_objects = any(dtype.base_dtype.name in _OBJECTS for dtype in node.output_types)
-    if bound * _ELEMENT_BYTES <= min(_LARGE_BYTES, limits.MEMORY_BYTES.value) and not (
+    if bound * ELEMENT_BYTES <= min(_LARGE_BYTES, limits.MEMORY_BYTES.value) and not (
         has_objects and bound > limits.STRING_ELEMENTS.value
     ):
         return
@@ -146,6 +214,16 @@ def check_before(
     check_fits_beside(new)
     if fitting is not None and new <= _FAR_FROM_LARGE and not has_objects:
         fitting.note(inputs, deciding)
+
+
+def check_all(node: Node, deciding: Sequence[int], fitting: Fitting, *inputs: Any) -> None:
+    """As `check_before`, with the inputs last."""
+    check_before(node, inputs, deciding, fitting)
+
+
+def largest_product(values: Sequence[Any]) -> int:
+    """What numbers that decide a shape can make of one element."""
+    return math.ceil(_bound(values, range(len(values)), True))
 
 
 def check_strings(outputs: Sequence[Any]) -> None:

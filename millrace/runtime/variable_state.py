@@ -7,6 +7,7 @@ inside a program that is being traced (`TracedState`).
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,6 +16,8 @@ from millrace.compiler.xla import jax
 from millrace.core import aligned, errors
 from millrace.passes.node import Node
 from millrace.runtime.resources import BEING_UPDATED, ResourceStore, VariableSlot
+
+_NONE_FOUND: Mapping[Node, VariableSlot] = {}
 
 
 class VariableState(Protocol):
@@ -98,14 +101,23 @@ def uninitialized(node: Node) -> errors.FailedPreconditionError:
 
 
 class StoredState:
-    """Variables read and written directly in a store; used outside of compiled stages."""
+    """Variables read and written directly in a store; used outside of compiled stages.
 
-    def __init__(self, resources: ResourceStore) -> None:
+    Args:
+      resources: The store.
+      slots: The storage of some variables, where it was looked up before.
+    """
+
+    def __init__(
+        self, resources: ResourceStore, slots: Mapping[Node, VariableSlot] | None = None
+    ) -> None:
         self._resources = resources
+        self._slots = _NONE_FOUND if slots is None else slots
 
     def slot(self, node: Node) -> VariableSlot:
         """The variable's storage."""
-        return self._resources.variable(*variable_key(node))
+        found = self._slots.get(node)
+        return self._resources.variable(*variable_key(node)) if found is None else found
 
     def read(self, variable: Node) -> Any:
         """The current value; FailedPreconditionError when there is none."""
@@ -119,8 +131,8 @@ class StoredState:
         """The value in a slot, or None."""
         while True:
             value = slot.value
-            if value is None:
-                return None
+            if value is None or type(value) is np.ndarray:
+                return value
             try:
                 # A view of the buffer: XLA copies on write while somebody holds one.
                 return np.asarray(value)

@@ -398,17 +398,24 @@ def BroadcastArgs(s0: Any, s1: Any, *, xp: Any) -> Any:
 )
 def BroadcastGradientArgs(s0: Any, s1: Any, *, xp: Any) -> Any:
     """The axes over which each operand's gradient is summed after broadcasting."""
-    if np.array_equal(s0, s1):
-        return np.zeros(0, s0.dtype), np.zeros(0, s0.dtype)
-    whole = len(_common_shape(s0, s1))
-    padded = [[1] * (whole - len(s)) + [int(d) for d in s] for s in (s0, s1)]
+    axes = repeated_axes_of(s0, s1)
+    return np.array(axes[0], s0.dtype), np.array(axes[1], s0.dtype)
+
+
+def repeated_axes_of(x: Any, y: Any) -> tuple[list[int], list[int]]:
+    """The axes along which each of two operands of these shapes is repeated, or has size 1."""
+    x, y = [int(d) for d in x], [int(d) for d in y]
     axes: tuple[list[int], list[int]] = ([], [])
+    if x == y:
+        return axes
+    whole = len(_common_shape(x, y))
+    padded = [[1] * (whole - len(s)) + s for s in (x, y)]
     for i, (m, n) in enumerate(zip(*padded, strict=True)):
         if m == 1:
             axes[0].append(i)
         if n == 1:
             axes[1].append(i)
-    return tuple(np.array(a, s0.dtype) for a in axes)
+    return axes
 
 
 def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:

@@ -32,6 +32,7 @@ def broadcasting(kernel: Callable[..., Any]) -> Callable[..., Any]:
         require_broadcast(x.shape, y.shape)
         return kernel(x, y, **keywords)
 
+    checked.broadcasts = True  # type: ignore[attr-defined]
     return checked
 
 

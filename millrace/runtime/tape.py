@@ -1,0 +1,527 @@
+"""Nodes as straight-line code: a Python function, made once, of one kernel call per node.
+
+`run_nodes` finds out for each node, in each run, where its inputs are, which keywords its kernel
+takes and what may go wrong. A `Tape` finds it out once. Its source has a line or two per node:
+
+    v7 = k7(v3, v5)                                         the kernel with its keywords, bound
+    if type(v7) is not A or v7.dtype is not d7: v7 = t7(v7) what NumPy gives for scalars
+    del v3                                                  nobody needs it any more
+
+Values are local variables, which go after their last use. Constants, and what follows from them,
+are there before the first run. An error says which node failed by the line that raised it, so that
+a run in which all goes well pays nothing for it. A node that is not a plain call on NumPy arrays
+(a kernel of JAX's functions, a loop, an array of tensors) goes through `kernel_call.call`.
+
+Both a stage on tier 0 (`host_run`) and the functions of datasets (`dataset_function`) run so.
+Nothing here knows of shapes: a tape serves all of them.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from types import CodeType, TracebackType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from millrace.core import errors
+from millrace.graph.constant_value import check_now
+from millrace.ops.control_flow.loop_lowering import NotCompilable, Stopped
+from millrace.passes.function_body import functions_of
+from millrace.passes.node import Edge, Node, is_variable, is_variable_edge, variable_of
+from millrace.passes.schedule import writes_state
+from millrace.platform import limits
+from millrace.runtime import memory
+from millrace.runtime.broadcast_sums import BroadcastSum, BroadcastSums, sum_to
+from millrace.runtime.kernel_call import (
+    Invoker,
+    Services,
+    Way,
+    call,
+    flatten_outputs,
+    form_of,
+    op_error,
+    typed,
+)
+from millrace.runtime.resources import ResourceStore
+from millrace.runtime.variable_state import StoredState, VariableRef
+
+#: A longer one takes seconds to make: so many nodes run one by one.
+MAX_NODES = 20_000
+#: Results of constants that are larger are computed in each run.
+_MAX_FOLDED_BYTES = 1 << 16
+#: Beyond so many elements, as the product of the inputs' sizes, an output's size is worked out:
+#: of strings, and of numbers.
+_SMALL, _UNASKED = 1 << 20, 1 << 24
+#: What a kernel takes besides inputs and attributes, and how a tape writes it.
+_SPECIALS = {
+    "xp": None,
+    "node": None,
+    "check": None,
+    "rng": "S.key({n})",
+    "ctx": "S.ctx",
+    "invoke": "Invoker(S, {n})",
+    "bind": "S.special('bind', {n}, True)",
+}
+#: What those kernels take that are run ahead of all steps.
+_FOLDABLE = frozenset(("xp", "node", "check"))
+_NO_STATE = StoredState(ResourceStore())
+
+
+class _Line(NamedTuple):
+    """A line of source.
+
+    Attributes:
+      text: What it says.
+      reads: Local variables that it uses.
+      writes: Local variables that it sets.
+      node: Whose it is.
+    """
+
+    text: str
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    node: Node | None
+
+
+class Tape:
+    """The code of some nodes, for arrays of any shapes.
+
+    Args:
+      nodes: In the order in which they run.
+      inputs: What comes from outside.
+      outputs: What is wanted.
+      snapshots: Variables among the outputs, of which the value right after their node is wanted.
+      arrays: Positions of inputs that may be no NumPy arrays.
+      observed: Whether runs tell `begin` of each node and keep all values in `seen`.
+    """
+
+    def __init__(
+        self,
+        nodes: Sequence[Node],
+        inputs: Sequence[Edge],
+        outputs: Sequence[Edge],
+        snapshots: frozenset[Edge] = frozenset(),
+        arrays: Iterable[int] = (),
+        observed: bool = False,
+    ) -> None:
+        writer = _Writer(nodes, inputs, outputs, snapshots, frozenset(arrays), observed)
+        source, self._nodes = writer.source()
+        self._arrays = frozenset(arrays)
+        code = compile(source, "<tape>", "exec")
+        names = writer.names
+        exec(code, names)
+        self._function: Callable[..., list[Any]] = names["tape"]
+        self._code: CodeType = self._function.__code__
+        self.source = source
+
+    def __call__(
+        self,
+        values: Sequence[Any],
+        services: Services,
+        seen: dict[Edge, Any] | None = None,
+        begin: Callable[[Node], None] | None = None,
+    ) -> list[Any]:
+        """Runs the nodes.
+
+        Args:
+          values: The inputs: NumPy arrays.
+          services: Variables and random keys.
+          seen: Is given all values, if the tape is observed.
+          begin: Is told of each node before it runs, if the tape is observed.
+
+        Returns:
+          The outputs.
+
+        Raises:
+          OpError: What a kernel raised, as TensorFlow's class, with the op's name and origin.
+        """
+        try:
+            with np.errstate(all="ignore"):
+                return self._function(values, services, services.state, seen, begin)
+        except (NotCompilable, Stopped):
+            raise
+        except Exception as error:
+            node = self.node_of(error.__traceback__)
+            if node is None:
+                raise
+            found = op_error(node, error)
+            services.failed = node
+            if found is error:
+                raise
+            # What a kernel says on purpose needs no trace of its insides; a surprise does.
+            raise found from (error if isinstance(found, errors.InternalError) else None)
+
+    def node_of(self, trace: TracebackType | None) -> Node | None:
+        """The node whose line an error came through."""
+        while trace is not None:
+            if trace.tb_frame.f_code is self._code:
+                return self._nodes[trace.tb_lineno]
+            trace = trace.tb_next
+        return None
+
+
+class _Writer:
+    """Writes the source of a tape."""
+
+    def __init__(
+        self,
+        nodes: Sequence[Node],
+        inputs: Sequence[Edge],
+        outputs: Sequence[Edge],
+        snapshots: frozenset[Edge],
+        arrays: frozenset[int],
+        observed: bool,
+    ) -> None:
+        self.names: dict[str, Any] = {
+            "A": np.ndarray,
+            "Invoker": Invoker,
+            "VariableRef": VariableRef,
+            "call": call,
+            "check_strings": memory.check_strings,
+            "sum_to": sum_to,
+        }
+        self._lines: list[_Line] = []
+        self._snapshots = snapshots
+        self._observed = observed
+        #: What each value is called: a local variable, or a constant's name.
+        self._name: dict[Edge, str] = {}
+        self._known: dict[Edge, Any] = {}
+        #: Values that may be no NumPy arrays.
+        self._odd: set[Edge] = set()
+        #: Variables: the local variable that has the value right now.
+        self._read: dict[Node, str] = {}
+        self._refs: dict[Node, str] = {}
+        self._inputs = [f"i{i}" for i in range(len(inputs))]
+        for position, (edge, name) in enumerate(zip(inputs, self._inputs, strict=True)):
+            self._name[edge] = name
+            if position in arrays:
+                self._odd.add(edge)
+        #: Who observes wants all values.
+        self._sums = BroadcastSums(() if observed else nodes, outputs)
+        for number, node in enumerate(nodes):
+            self._add(node, f"{number}")
+        self._outputs = [self._value(edge) for edge in outputs]
+
+    # -- The source ------------------------------------------------------------------------
+
+    def source(self) -> tuple[str, list[Node | None]]:
+        """The function's text, and whose each line is (the first line is number 1)."""
+        text = ["", "def tape(inputs, S, state, seen, begin):"]
+        owner: list[Node | None] = [None, None]
+        if self._inputs:
+            text.append(f" {', '.join(self._inputs)}, = inputs")
+            owner.append(None)
+        for variable, name in self._refs.items():
+            text.append(f" {name} = VariableRef(state, {self._global(variable)})")
+            owner.append(variable)
+        last: dict[str, int] = dict.fromkeys(self._outputs, len(self._lines))
+        for i in reversed(range(len(self._lines))):
+            for name in (*self._lines[i].reads, *self._lines[i].writes):
+                last.setdefault(name, i)
+        ends: dict[int, list[str]] = {}
+        for name, i in last.items():
+            if name[0] in "iv" and i < len(self._lines):
+                ends.setdefault(i, []).append(name)
+        for i, line in enumerate(self._lines):
+            text.append(f" {line.text}")
+            owner.append(line.node)
+            if i in ends:
+                text.append(f" del {', '.join(ends[i])}")
+                owner.append(line.node)
+        text.append(f" return [{', '.join(self._outputs)}]")
+        owner.append(None)
+        return "\n".join(text), owner
+
+    def _put(
+        self, text: str, node: Node | None, reads: Sequence[str] = (), writes: Sequence[str] = ()
+    ) -> None:
+        self._lines.append(_Line(text, tuple(reads), tuple(writes), node))
+
+    def _global(self, value: Any, prefix: str = "g") -> str:
+        """The name of something that does not change from run to run."""
+        name = f"{prefix}{id(value)}"
+        self.names[name] = value
+        return name
+
+    # -- Values ----------------------------------------------------------------------------
+
+    def _value(self, edge: Edge) -> str:
+        """The name of a value."""
+        found = self._name.get(edge)
+        if found is None:
+            if edge.node.type != "Const":
+                raise KeyError(f"{edge.name} is neither made nor given")
+            found = self._constant(edge, edge.node.attrs["value"])
+        return found
+
+    def _constant(self, edge: Edge, value: Any) -> str:
+        self._known[edge] = value
+        name = self._name[edge] = self._global(value)
+        return name
+
+    def _ref(self, variable: Node) -> str:
+        found = self._refs.get(variable)
+        if found is None:
+            found = self._refs[variable] = f"V{len(self._refs)}"
+        return found
+
+    def _current(self, variable: Node, node: Node, number: str) -> str:
+        """The local variable that has a variable's value as it is now."""
+        found = self._read.get(variable)
+        if found is None:
+            found = self._read[variable] = f"vr{number}_{len(self._read)}"
+            self._put(f"{found} = {self._ref(variable)}.read()", node, (), (found,))
+        return found
+
+    def _input(self, node: Node, way: Any, number: str) -> str:
+        kind, edge, known = way
+        if kind == Way.READ:
+            return self._current(known, node, number)
+        if kind == Way.REFERENCE:
+            return self._ref(known)
+        if kind == Way.ARRAY:
+            return self._name.get(edge, "None")
+        return self._value(edge)
+
+    # -- Nodes -----------------------------------------------------------------------------
+
+    def _add(self, node: Node, number: str) -> None:
+        form = form_of(node)
+        if node.type == "Const":
+            self._value(Edge(node, 0))
+            return
+        if form.is_variable or (is_variable(node) and node.type != "TemporaryVariable"):
+            self._snapshot(node, number)
+            return
+        if self._observed:
+            self._put(f"begin({self._global(node)})", node)
+        if self._fold(node) or self._sums.replaces(node):
+            return
+        fused = self._sums.of(node)
+        if fused is not None:
+            self._add_sum(node, number, fused)
+            return
+        names = [self._input(node, way, number) for way in form.inputs]
+        edges = [way[1] for way in form.inputs]
+        is_odd = any(edge in self._odd for edge in edges) or any(
+            way[0] in (Way.CHOSEN, Way.SEVERAL) for way in form.inputs
+        )
+        if form.hands_on and not is_odd:
+            self._name[form.edges[0]] = names[0]
+            self._note(node)
+            return
+        if writes_state(node):
+            # A node that writes is the only one that others must be able to name.
+            self._put(f"state.current = {self._global(node)}", node)
+        if not is_odd and self._is_plain(node):
+            self._call(node, form, number, names)
+        else:
+            self._call_anyhow(node, form, number, names, edges)
+        if writes_state(node) or functions_of(node):
+            for edge in node.inputs:
+                variable = variable_of(edge) if is_variable_edge(edge) else None
+                if variable is not None:
+                    self._read.pop(variable, None)
+            if functions_of(node):
+                self._read.clear()
+        self._snapshot(node, number)
+        self._note(node)
+
+    def _is_plain(self, node: Node) -> bool:
+        """Whether the kernel takes and gives NumPy arrays."""
+        definition = node.definition
+        return (
+            (definition.runs_on_numpy if definition.is_pure else definition.kind == "host")
+            and all(special in _SPECIALS for special in definition.specials)
+            and not functions_of(node)
+            and not any(dtype.name == "variant" for dtype in node.output_types)
+        )
+
+    def _fold(self, node: Node) -> bool:
+        """Computes a node of constants; false if it has to run."""
+        definition = node.definition
+        if not definition.is_foldable or writes_state(node) or not node.output_types:
+            return False
+        if not _FOLDABLE.issuperset(definition.specials):
+            return False
+        for edge in node.inputs:
+            if edge in self._name and edge not in self._known:
+                return False
+            if edge not in self._known and edge.node.type != "Const":
+                return False
+        known = [self._known.get(e, e.node.attrs.get("value")) for e in node.inputs]
+        try:
+            found = call(node, known, Services(_NO_STATE))
+        except errors.OpError:
+            return False  # It is to fail when it runs.
+        if any(
+            type(v) is not np.ndarray or v.dtype.hasobject or v.nbytes > _MAX_FOLDED_BYTES
+            for v in found
+        ):
+            return False
+        for i, value in enumerate(found):
+            self._constant(Edge(node, i), value)
+        return True
+
+    def _snapshot(self, node: Node, number: str) -> None:
+        for i in range(len(node.output_types)):
+            edge = Edge(node, i)
+            if edge in self._snapshots:
+                variable = variable_of(edge)
+                assert variable is not None
+                self._name[edge] = self._current(variable, node, number)
+
+    def _note(self, node: Node) -> None:
+        if self._observed:
+            for i in range(len(node.output_types)):
+                edge = Edge(node, i)
+                name = self._name.get(edge)
+                if name is not None:
+                    self._put(f"seen[{self._global(edge)}] = {name}", node, (name,))
+
+    # -- Calls -----------------------------------------------------------------------------
+
+    def _results(self, node: Node, number: str) -> list[str]:
+        """Names for the outputs that are values; underscores for variables."""
+        names = []
+        for i in range(len(node.output_types)):
+            edge = Edge(node, i)
+            if is_variable_edge(edge):
+                names.append("_")
+            else:
+                names.append(f"v{number}_{i}" if i else f"v{number}")
+                self._name[edge] = names[-1]
+        return names
+
+    def _call(self, node: Node, form: Any, number: str, names: list[str]) -> None:
+        """One call of a kernel whose keywords are bound."""
+        definition = node.definition
+        self._ask_for_memory(node, form, names)
+        bound = {**form.keywords}
+        later = []
+        for special in definition.specials:
+            if special == "xp":
+                bound["xp"] = np
+            elif special == "node":
+                bound["node"] = node
+            elif special == "check":
+                bound["check"] = check_now
+            else:
+                written = _SPECIALS[special]
+                assert written is not None
+                later.append(f"{special}={written.format(n=self._global(node))}")
+        kernel = definition.host_kernel(node) or (
+            functools.partial(definition.kernel, **bound) if bound else definition.kernel
+        )
+        self.names[f"k{number}"] = kernel
+        arguments = [
+            f"[{', '.join(names[position])}]" if isinstance(position, slice) else names[position]
+            for position in form.input_slices
+        ]
+        text = f"k{number}({', '.join([*arguments, *later])})"
+        results = self._results(node, number)
+        values = [name for name in results if name != "_"]
+        if not values:
+            self._put(text, node, names)
+            return
+        positions = form.output_slices
+        if len(positions) == 1 and not isinstance(positions[0], slice):
+            self._put(f"{results[0]} = {text}", node, names, values)
+        elif len(positions) == 1 or not any(isinstance(position, slice) for position in positions):
+            self._put(f"{', '.join(results)}, = {text}", node, names, values)
+        else:
+            self.names[f"f{number}"] = functools.partial(flatten_outputs, node)
+            self._put(f"{', '.join(results)}, = f{number}({text})", node, names, values)
+        for name, wanted in zip(results, form.output_types, strict=True):
+            if name != "_":
+                self._conform(node, name, wanted)
+        if None in form.output_types:
+            self._put(f"check_strings(({', '.join(values)},))", node, values)
+
+    def _conform(self, node: Node, name: str, wanted: Any) -> None:
+        """Makes an array of the declared type of what a kernel gave, unless it is one."""
+        dtype = np.dtype(object) if wanted is None else wanted
+        held = f"d{dtype.num}" if dtype.isbuiltin == 1 else self._global(dtype)
+        self.names[held] = dtype
+        self.names[f"t{held}"] = functools.partial(typed, wanted=wanted)
+        self._put(
+            f"if type({name}) is not A or {name}.dtype is not {held}: {name} = t{held}({name})",
+            node,
+            (name,),
+            (name,),
+        )
+
+    def _ask_for_memory(self, node: Node, form: Any, names: list[str]) -> None:
+        """Refuses to make what cannot fit; asks nothing where the sizes of the inputs tell."""
+        if not form.may_grow:
+            return
+        sized = [
+            name
+            for name, way in zip(names, form.inputs, strict=True)
+            if way[0] in (Way.VALUE, Way.READ)
+        ]
+        check = functools.partial(memory.check_all, node, form.deciding, form.fitting)
+        name = self._global(check, "m")
+        asks = f"{name}({', '.join(names)})"
+        constant = 1
+        for edge_name, way in zip(names, form.inputs, strict=True):
+            if way[0] == Way.CONSTANT or way[1] in self._known:
+                constant *= max(1, int(np.size(self._known.get(way[1], 1))))
+                if edge_name in sized:
+                    sized.remove(edge_name)
+        if form.deciding and not all(form.inputs[i][1] in self._known for i in form.deciding):
+            self._put(asks, node, names)
+            return
+        if form.deciding:
+            constant *= memory.largest_product(
+                [self._known[form.inputs[i][1]] for i in form.deciding]
+            )
+        if not sized:
+            if constant > _SMALL:
+                self._put(asks, node, names)
+            return
+        most = min(_UNASKED, limits.MEMORY_BYTES.value // memory.ELEMENT_BYTES)
+        if None in form.output_types:
+            most = _SMALL
+        test = " * ".join(f"{name}.size" for name in sized)
+        if len(sized) == 2 and hasattr(node.definition.kernel, "broadcasts"):
+            test = f"{sized[0]}.shape != {sized[1]}.shape and {test}"
+        self._put(f"if {test} > {max(1, most // constant)}: {asks}", node, names)
+
+    def _call_anyhow(
+        self, node: Node, form: Any, number: str, names: list[str], edges: Sequence[Edge]
+    ) -> None:
+        """A call by `kernel_call.call`, which takes and gives everything."""
+        results = self._results(node, number)
+        text = f"call({self._global(node)}, [{', '.join(names)}], S)"
+        if not results:
+            self._put(text, node, names)
+            return
+        values = [name for name in results if name != "_"]
+        self._put(f"{', '.join(results)}, = {text}", node, names, values)
+        is_array = node.type.startswith("TensorArray") or bool(functions_of(node))
+        if is_array or any(edge in self._odd for edge in edges):
+            self._odd.update(form.edges)
+
+    def _add_sum(self, node: Node, number: str, fused: BroadcastSum) -> None:
+        """A gradient that is summed to the shape of an operand that was broadcast."""
+        gradient = self._value(fused.gradient)
+        reads, shapes = [gradient], []
+        for operand in fused.operands:
+            edge, is_shape = self._sums.shape_of(operand)
+            name = self._value(edge)
+            reads.append(name)
+            if edge in self._known:
+                value = self._known[edge]
+                sizes = tuple(value.tolist()) if is_shape else value.shape
+                shapes.append(self._global(sizes))
+            else:
+                shapes.append(name if is_shape else f"{name}.shape")
+        total = f"sum_to({gradient}, {shapes[0]}, {shapes[1]}, {fused.position})"
+        own = shapes[fused.position]
+        if own not in reads:  # It is a tuple, and not an array of sizes.
+            total = f"{gradient} if {gradient}.shape == {own} else {total}"
+        result = self._results(node, number)
+        self._put(f"{result[0]} = {total}", node, reads, result)
