@@ -97,7 +97,7 @@ def _match(node: Node, inside: Container[Node]) -> BroadcastSum | None:
     return BroadcastSum(gradient, (x, y), axes.index)
 
 
-def sum_to(gradient: np.ndarray, x: Any, y: Any, position: int) -> np.ndarray:
+def sum_to(gradient: Any, x: Any, y: Any, position: int) -> Any:
     """A gradient summed to the shape of one of two operands.
 
     Args:
