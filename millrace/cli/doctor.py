@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from millrace.cli import running_cluster, security
-from millrace.cli.job_view import short_name
 from millrace.cli.running_cluster import NoCluster, find, how_it_ended, record_of, try_to_ask
 from millrace.observe import doctor
+from millrace.observe.job_record import short_name
 
 SUMMARY = "say what is wrong with a running job, and what to do about it"
 ILL = 1

@@ -16,6 +16,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from millrace.observe.job_record import short_name
+
 if TYPE_CHECKING:
     from millrace.cli.launch import Job
 
@@ -50,16 +52,18 @@ class PlainView:
         self._as_json = as_json
         self._states: dict[str, tuple[str, int]] = {}
         self._next = 0.0
-        self._viewer_line = ""
+        #: What was said of the page and of TensorBoard.
+        self._lines: set[str] = set()
 
     def __call__(self, job: Job) -> None:
         """Prints what is new."""
         changed = False
-        if job.viewer is not None and job.viewer.line != self._viewer_line:
-            self._viewer_line = job.viewer.line
-            changed = True
-            if not self._as_json:
-                print(self._viewer_line, flush=True)
+        for shown in (job.page, job.viewer):
+            if shown is not None and shown.line not in self._lines:
+                self._lines.add(shown.line)
+                changed = True
+                if not self._as_json:
+                    print(shown.line, flush=True)
         for process in job.processes:
             state = (process.state, process.restarts)
             if self._states.get(process.task.name) != state:
@@ -94,14 +98,9 @@ def facts_of(job: Job) -> dict[str, Any]:
         "last_step": job.last_step,
         "steps_per_second": round(job.watch.steps_per_second, 1),
         "tensorboard": job.viewer.url if job.viewer else None,
+        "dashboard": job.page.url if job.page else None,
         "tasks": tasks,
     }
-
-
-def short_name(task: str) -> str:
-    """``ps:0`` for ``ps-0``: as people say it, and as it fits."""
-    job, _, index = task.rpartition("-")
-    return f"{job}:{index}" if job and index.isdigit() else task
 
 
 class JobTable:
@@ -139,7 +138,7 @@ def table_of(job: Job, width: int = 110, height: int = 50) -> RenderableType:
         table.add_row(short_name(process.task.name), state, *(cells[name] for name in columns))
     if len(shown) < len(job.processes):
         table.add_row(f"+{len(job.processes) - len(shown)} more", _others(job, shown))
-    below = [] if job.viewer is None else [Text(f" {job.viewer.line}")]
+    below = [Text(f" {each.line}") for each in (job.page, job.viewer) if each is not None]
     return Group(table, _progress_of(job, width), *below)
 
 

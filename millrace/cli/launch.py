@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from millrace.cli import launch_on_slurm, program_source, security
+from millrace.cli import launch_on_ray, launch_on_slurm, program_source, security
 from millrace.cli.job import (
     ENVIRONMENT,
     WAYS,
@@ -26,11 +26,14 @@ from millrace.cli.job import (
     way_of,
 )
 from millrace.cli.job_view import watching
+from millrace.cli.live_page import LivePage, add_page_argument
 from millrace.cli.ssh import CANNOT_CONNECT, host_of, over_ssh
 from millrace.cli.step_watch import StepWatch
 from millrace.cli.task_process import TaskProcess, stop_all, without_time
 from millrace.cli.viewer import Viewer
 from millrace.core import errors
+from millrace.data.event_file import FOLDERS_FILE, FOLDERS_NOTED_IN
+from millrace.launchers.ray_job import RayError
 from millrace.launchers.slurm import SlurmError
 from millrace.observe import job_record, last_status
 from millrace.observe.job_record import ENDED, JobRecord, TaskRecord
@@ -50,6 +53,8 @@ _LEAVING_SECONDS = 10.0
 #: An evaluator on another machine has this long after the workers' end.
 _LAST_EVALUATION_SECONDS = 60.0
 _POLL_SECONDS = 0.2
+#: Who starts tasks, besides this process itself.
+_SCHEDULERS = {"slurm": launch_on_slurm.run, "ray": launch_on_ray.run}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -85,8 +90,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--logdir", type=Path, help="what TensorBoard shows (the folders that the tasks write to)"
     )
+    add_page_argument(parser)
     parser.add_argument(
-        "--on", choices=("local", "slurm"), default="local", help="who starts the tasks (local)"
+        "--on",
+        choices=("local", "slurm", "ray"),
+        default="local",
+        help="who starts the tasks (local)",
     )
     parser.add_argument("--time", help="with --on slurm: the limit, as 1:00:00")
     parser.add_argument(
@@ -94,7 +103,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="OPTION",
-        help="with --on slurm: an option for sbatch, as --scheduler-option=--partition=gpu",
+        help="with --on slurm: an option for sbatch, as --scheduler-option=--partition=gpu; with "
+        "--on ray: strategy=SPREAD, worker=CPU=2+GPU=1, working_dir=FOLDER",
     )
     parser.add_argument(
         "--dry-run", action="store_true", help="with --on slurm: print the script, submit nothing"
@@ -150,8 +160,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Runs the job to its end."""
     try:
-        if arguments.on == "slurm":
-            return _on_slurm(arguments)
+        if arguments.on != "local":
+            return _on_scheduler(arguments)
         # The ports are held to the end: a task that is restarted needs its own again.
         with contextlib.ExitStack() as held:
             tasks, given = _job_of(arguments, held)
@@ -159,18 +169,21 @@ def run(arguments: argparse.Namespace) -> int:
                 _print_commands(tasks, arguments.hosts.split(","))
                 return 0
             return _run_tasks(tasks, last_step_of(given), arguments)
-    except (ValueError, OSError, SlurmError) as error:
+    except (ValueError, OSError, SlurmError, RayError) as error:
         print(f"millrace launch: {error}", file=sys.stderr)
         return USAGE_ERROR
 
 
-def _on_slurm(arguments: argparse.Namespace) -> int:
+def _on_scheduler(arguments: argparse.Namespace) -> int:
     security.set_environment(arguments)
     _check(arguments)
+    on = arguments.on
     if arguments.hosts or arguments.tls:
-        raise ValueError("Slurm chooses the machines: --hosts and --tls are not for --on slurm")
+        raise ValueError(
+            f"{on.capitalize()} chooses the machines: --hosts and --tls are not for --on {on}"
+        )
     given = list(arguments.arguments)
-    return launch_on_slurm.run(arguments, given[1:] if given[:1] == ["--"] else given)
+    return _SCHEDULERS[on](arguments, given[1:] if given[:1] == ["--"] else given)
 
 
 def _check(arguments: argparse.Namespace) -> None:
@@ -287,9 +300,8 @@ def _run_tasks(tasks: list[Task], last_step: int | None, arguments: argparse.Nam
     folder.mkdir(parents=True, exist_ok=True)
     if not arguments.ssh:
         tasks = [_noting_the_end(task, folder) for task in tasks]
+        tasks = _noting_event_folders(tasks, folder)
     viewer = Viewer(folder, arguments.logdir) if arguments.tensorboard else None
-    if viewer is not None:
-        tasks = [t._replace(environment={**t.environment, **viewer.environment}) for t in tasks]
     marker = folder.resolve() / "training-is-over"
     marker.unlink(missing_ok=True)  # an earlier job's, with --logs
     tasks = [
@@ -307,8 +319,10 @@ def _run_tasks(tasks: list[Task], last_step: int | None, arguments: argparse.Nam
             [arguments.script, *arguments.arguments],
             pid=os.getpid(),
             variables={k: os.environ[k] for k in security.FILES if os.environ.get(k)},
+            last_step=last_step,
         )
-        job = Job(processes, arguments.max_restarts, last_step, viewer, marker, record)
+        page = LivePage(record, arguments.dashboard) if arguments.dashboard else None
+        job = Job(processes, arguments.max_restarts, last_step, viewer, marker, record, page)
         with watching(arguments.json, folder, name) as show:
             code = job.run(show)
     if code in (INTERRUPTED, TERMINATED):
@@ -323,6 +337,14 @@ def _noting_the_end(task: Task, folder: Path) -> Task:
     path = (folder / f".{task.name}.last.json").absolute()
     path.unlink(missing_ok=True)
     return task._replace(environment={**task.environment, last_status.FILE: str(path)})
+
+
+def _noting_event_folders(tasks: list[Task], folder: Path) -> list[Task]:
+    """The tasks, which write down where they put event files, for TensorBoard and the page."""
+    notes = folder.absolute() / FOLDERS_FILE
+    notes.unlink(missing_ok=True)  # an earlier job's, with --logs
+    noted = {FOLDERS_NOTED_IN: str(notes)}
+    return [task._replace(environment={**task.environment, **noted}) for task in tasks]
 
 
 def _held_addresses(counts: dict[str, int], held: contextlib.ExitStack) -> dict[str, list[str]]:
@@ -397,6 +419,7 @@ class Job:
         viewer: Viewer | None = None,
         marker: Path | None = None,
         record: JobRecord | None = None,
+        page: LivePage | None = None,
     ) -> None:
         """Makes a job of processes.
 
@@ -407,8 +430,11 @@ class Job:
           viewer: TensorBoard.
           marker: A file that is made when all workers have ended, for the evaluator.
           record: Where it is written down how the job stands.
+          page: The live page.
         """
         self.processes = processes
+        self.page = page
+        self._noted_states: list[str] = []
         self._record = record
         self.last_step = last_step
         self.watch = StepWatch({p.task.name: p.task.address for p in processes if p.task.address})
@@ -447,6 +473,8 @@ class Job:
         """Starts everything, waits for the workers, stops the rest; the exit code."""
         signal.signal(signal.SIGTERM, _terminate)
         try:
+            if self.page is not None:
+                self.page.start()  # first: a place that it cannot have ends the job here
             if self.viewer is not None:
                 self.viewer.start()
             for process in self.processes:
@@ -459,6 +487,7 @@ class Job:
                 if self.failed is not None or self._is_over():
                     break
                 self.watch.ended_well(p.task.address for p in self.workers if p.code == 0)
+                self._note_changes()
                 self._show(show)
                 time.sleep(_POLL_SECONDS)
             if self.failed is None:
@@ -480,6 +509,8 @@ class Job:
             self.watch.stop()
             if self.viewer is not None:
                 self.viewer.stop()
+            if self.page is not None:
+                self.page.stop()
             stop_all([p for p in self.processes if p.started])
             if all(p.started for p in self.processes):
                 self.watch.end(self._last_step_told())
@@ -487,16 +518,27 @@ class Job:
                 self._note()
         return self.code
 
+    def _note_changes(self) -> None:
+        if [p.state for p in self.processes] != self._noted_states:
+            self._note()
+
     def _note(self) -> None:
         """Writes down how the job stands, for commands that look at it."""
         record = self._record
         if record is None:
             return
+        self._noted_states = [p.state for p in self.processes]
         record.tasks = {
             p.task.name: TaskRecord(
-                p.task.address, p.pid, p.task.host, str(p.log.absolute()), p.task.serves
+                p.task.address,
+                p.pid,
+                p.task.host,
+                str(p.log.absolute()),
+                p.task.serves,
+                state,
+                p.restarts,
             )
-            for p in self.processes
+            for p, state in zip(self.processes, self._noted_states, strict=True)
         }
         if all(p.code is not None for p in self.processes):
             record.state, record.exit_code = ENDED, self.code
@@ -519,13 +561,17 @@ class Job:
         show(self)
 
     def _keep_viewer(self, show: Callable[[Job], None]) -> None:
-        """The job is over: whoever sits at a terminal looks at TensorBoard until Ctrl-C."""
-        if self.viewer is None or not sys.stdout.isatty():
+        """The job is over: whoever sits at a terminal looks at what it shows until Ctrl-C."""
+        if not sys.stdout.isatty() or (self.viewer is None and self.page is None):
             return
         self.watch.stop()
+        self._note_changes()
         with contextlib.suppress(KeyboardInterrupt):
-            while self.viewer.complaint is None:
-                self.viewer.kept = True
+            while self.page is not None or (self.viewer and self.viewer.complaint is None):
+                if self.viewer is not None:
+                    self.viewer.kept = True
+                if self.page is not None:
+                    self.page.kept = True
                 self._show(show)
                 time.sleep(_POLL_SECONDS)
 

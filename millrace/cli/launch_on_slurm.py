@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import secrets
 import sys
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from millrace.launchers import slurm
 from millrace.launchers.slurm import Batch
 from millrace.observe import job_record
 from millrace.observe.job_record import ENDED, JobRecord, TaskRecord
-from millrace.rpc.security import INSECURE, TLS_KEY, TOKEN, TOKEN_FILE
+from millrace.rpc.security import INSECURE, TLS_KEY, TOKEN, TOKEN_FILE, write_token
 
 FAILED = 1
 INTERRUPTED = 130
@@ -50,7 +49,7 @@ def run(arguments: argparse.Namespace, given: list[str]) -> int:
         return 0
     folder.mkdir(parents=True, exist_ok=True)
     if needs_token:
-        _write_token(token_file)
+        write_token(token_file)  # requeued tasks find the same
     identifier = slurm.submit(batch)
     keys = {TOKEN_FILE: variables[TOKEN_FILE]} if variables.get(TOKEN_FILE) else {}
     record = JobRecord(
@@ -103,10 +102,3 @@ def _tasks(ps: int, workers: int, folder: Path) -> dict[str, TaskRecord]:
         name: TaskRecord(log=str(folder / f"task-{rank}.log"), serves=rank < ps)
         for rank, name in enumerate(names)
     }
-
-
-def _write_token(path: Path) -> None:
-    """A new token, that only its owner can read; requeued tasks find the same."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(secrets.token_urlsafe(32) + "\n")

@@ -9,9 +9,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from millrace.cli.job_view import short_name
 from millrace.observe import job_record
-from millrace.observe.job_record import JobRecord, NoJob
+from millrace.observe.job_record import JobRecord, NoJob, short_name
 
 SUMMARY = "print the logs of a job's tasks, merged by time"
 USAGE_ERROR = 2

@@ -15,6 +15,7 @@ from typing import Any, NoReturn, Protocol
 from millrace.cli import (
     certificates,
     check,
+    dashboard,
     doctor,
     import_hook,
     info,
@@ -54,6 +55,7 @@ COMMANDS: dict[str, Command] = {
     "logs": logs,
     "stop": stop,
     "doctor": doctor,
+    "dashboard": dashboard,
     "certificates": certificates,
     "import-hook": import_hook,
     "info": info,

@@ -15,7 +15,6 @@ import types
 from pathlib import Path
 from typing import Any
 
-from millrace.cli.task_process import end_with_launcher
 from millrace.compat import (
     numpy1,
     older_python,
@@ -25,6 +24,7 @@ from millrace.compat import (
     tensorflow_import,
 )
 from millrace.platform import tracebacks
+from millrace.platform.launcher import end_with_launcher
 
 SUMMARY = "run a program that says `import tensorflow`, unchanged"
 #: Exit codes.

@@ -12,8 +12,8 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from millrace.cli import security
-from millrace.cli.task_process import end_with_launcher
 from millrace.core import errors
+from millrace.platform.launcher import end_with_launcher
 from millrace.server.server import Server
 
 SUMMARY = "run a task's server and nothing else, for clients elsewhere"

@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Sequence
 
 from millrace.cli.job import Task
-from millrace.cli.task_process import BY_STANDARD_INPUT, LAUNCHER
+from millrace.platform.launcher import BY_STANDARD_INPUT, LAUNCHER
 
 #: What ssh itself ends with when it cannot connect.
 CANNOT_CONNECT = 255

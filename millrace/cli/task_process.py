@@ -6,30 +6,24 @@ What it writes goes to its log, each line with the time at which it came.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import re
 import signal
 import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
 from typing import IO
 
 from millrace.cli.job import Task
+from millrace.platform.launcher import LAUNCHER
 
 _TAIL_BYTES = 4096
 #: What an Estimator says of an evaluation.
 _METRICS = re.compile(r"Saving dict for global step (\d+): (?:global_step = \d+, )?(.*)")
 _GRACE_SECONDS = 5.0
-#: Set for the processes of a job: the process id of their launcher, or how else it is seen to end.
-LAUNCHER = "MILLRACE_LAUNCHER"
-#: The launcher is on another machine: it is gone when the standard input ends.
-BY_STANDARD_INPUT = "standard input"
 #: How often this task was started again.
 RESTARTS = "MILLRACE_RESTARTS"
-_PR_SET_PDEATHSIG = 1
 #: How long the last lines of a process that has ended may take to its log.
 _LAST_LINES_SECONDS = 1.0
 _TIME = "%Y-%m-%d %H:%M:%S "
@@ -39,29 +33,6 @@ _STAMP = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d ", re.MULTILINE)
 def without_time(text: str) -> str:
     """Lines of a log as the task wrote them."""
     return _STAMP.sub("", text)
-
-
-def end_with_launcher() -> None:
-    """Lets this process end when the launcher that started it does, even if that is killed."""
-    launcher = os.environ.pop(LAUNCHER, "")
-    if launcher == BY_STANDARD_INPUT:
-        threading.Thread(target=_end_with_standard_input, daemon=True).start()
-        return
-    if not launcher or not sys.platform.startswith("linux"):
-        return
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != int(launcher):
-        raise SystemExit("the launcher of this task is gone")  # before we could ask to be told
-
-
-def _end_with_standard_input() -> None:
-    with contextlib.suppress(OSError):
-        while os.read(0, 4096):
-            pass
-    # Not the whole group: it may have children that a handler of SIGTERM wants to end itself.
-    os.kill(os.getpid(), signal.SIGTERM)
-    time.sleep(_GRACE_SECONDS)
-    os._exit(1)
 
 
 class TaskProcess:

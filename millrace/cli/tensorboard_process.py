@@ -5,7 +5,7 @@ A module of its own, because importing TensorBoard takes longer than any other p
 
 from tensorboard.main import run_main
 
-from millrace.cli.task_process import end_with_launcher
+from millrace.platform.launcher import end_with_launcher
 
 if __name__ == "__main__":
     end_with_launcher()

@@ -13,10 +13,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from millrace.cli.task_process import LAUNCHER
-from millrace.data.event_file import FOLDERS_NOTED_IN
+from millrace.data.event_file import FOLDERS_FILE
+from millrace.platform.launcher import LAUNCHER
 
-_NOTES = "event-folders.txt"
 _GRACE_SECONDS = 5.0
 
 
@@ -31,7 +30,7 @@ class Viewer:
           shown: What to show, instead of the folders that the tasks note.
         """
         self._log = log_folder / "tensorboard.log"
-        self._notes = log_folder.absolute() / _NOTES
+        self._notes = log_folder.absolute() / FOLDERS_FILE
         self._given = shown is not None
         self._shown = shown if shown is not None else log_folder / "tensorboard"
         self._process: subprocess.Popen[bytes] | None = None
@@ -40,14 +39,8 @@ class Viewer:
         self.kept = False
         self._stopped = False
 
-    @property
-    def environment(self) -> dict[str, str]:
-        """What the tasks must be told."""
-        return {FOLDERS_NOTED_IN: str(self._notes)}
-
     def start(self) -> None:
         """Starts TensorBoard on a free port."""
-        self._notes.unlink(missing_ok=True)
         self._shown.mkdir(parents=True, exist_ok=True)
         command = [
             sys.executable,

@@ -19,6 +19,8 @@ from millrace.platform import gfile
 
 #: Names a file in which each folder of event files is noted: so a launcher finds them.
 FOLDERS_NOTED_IN = "MILLRACE_EVENT_FOLDERS"
+#: What that file is called beside a job's logs.
+FOLDERS_FILE = "event-folders.txt"
 
 _serials = itertools.count()
 

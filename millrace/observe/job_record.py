@@ -29,13 +29,15 @@ class NoJob(LookupError):
 
 @dataclasses.dataclass
 class TaskRecord:
-    """One task: where it serves, its process here, its log."""
+    """One task: where it serves, its process here and how that stands, its log."""
 
     address: str = ""
     pid: int | None = None
     host: str = ""
     log: str = ""
     serves: bool = False
+    state: str = ""
+    restarts: int = 0
 
 
 @dataclasses.dataclass
@@ -55,6 +57,7 @@ class JobRecord:
       exit_code: After the end.
       global_step: After the end, if it is known.
       identifier: What the scheduler calls it.
+      last_step: The global step at which training ends, if it is known.
     """
 
     name: str
@@ -69,6 +72,7 @@ class JobRecord:
     exit_code: int | None = None
     global_step: int | None = None
     identifier: str = ""
+    last_step: int | None = None
 
     @property
     def path(self) -> Path:
@@ -140,6 +144,12 @@ def name_for(script: str) -> str:
         number += 1
         name = f"{stem}-{time.strftime('%Y%m%d-%H%M%S')}-{number}"
     return name
+
+
+def short_name(task: str) -> str:
+    """``ps:0`` for ``ps-0``: as people say it, and as it fits."""
+    job, _, index = task.rpartition("-")
+    return f"{job}:{index}" if job and index.isdigit() else task
 
 
 def registry() -> Path:

@@ -16,6 +16,7 @@ import hashlib
 import hmac
 import ipaddress
 import os
+import secrets
 import socket
 import ssl
 import tempfile
@@ -291,6 +292,15 @@ class _ShowToken(grpc.UnaryUnaryClientInterceptor, grpc.StreamStreamClientInterc
 
 
 # -- Which addresses need authentication ---------------------------------------------------
+
+
+def write_token(path: Path) -> str:
+    """Writes a new token into a file that only its owner can read; the token."""
+    token = secrets.token_urlsafe(32)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(token + "\n")
+    return token
 
 
 def is_loopback(host: str) -> bool:

@@ -33,6 +33,8 @@ from millrace.rpc.service_messages import MASTER_METHODS, WORKER_METHODS
 MASTER = "tensorflow.MasterService"
 WORKER = "tensorflow.WorkerService"
 PEER = "millrace.PeerService"
+#: Asks for a task's status, and lets it note from then on how long its steps wait.
+OBSERVE = b"observe"
 SESSION = "millrace.SessionService"
 _NO_LIMIT = -1
 #: A message of protobuf's, and so of gRPC's, is never larger.
@@ -508,9 +510,14 @@ class Connection:
         """Greets the server as a peer; its answer."""
         return self._ask("Meet", greeting, timeout)
 
-    def status(self, timeout: float) -> bytes:
-        """What the server's task holds and does, as JSON."""
-        return self._ask("Status", b"", timeout)
+    def status(self, timeout: float, *, observe: bool = False) -> bytes:
+        """What the server's task holds and does, as JSON.
+
+        Args:
+          timeout: In seconds.
+          observe: Whether the task shall note from now on how long its steps wait.
+        """
+        return self._ask("Status", OBSERVE if observe else b"", timeout)
 
     def waits(self, step: int, timeout: float) -> bytes:
         """What the server's partition of a step waits for, as JSON."""

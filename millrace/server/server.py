@@ -20,7 +20,8 @@ from millrace.core.cluster_spec import ClusterDef, ClusterSpec
 from millrace.core.config import ConfigProto
 from millrace.graph.graph import Graph
 from millrace.observe import last_status, machine
-from millrace.observe.observation import METRICS_PORT
+from millrace.observe.events import EVENTS
+from millrace.observe.observation import METRICS_PORT, OBSERVED
 from millrace.platform import logging
 from millrace.platform.file_access import FileAccess
 from millrace.platform.version import MILLRACE
@@ -28,9 +29,9 @@ from millrace.protocol.leaving import LeavingTasks
 from millrace.rpc import service_messages
 from millrace.rpc.channel import start_thread
 from millrace.rpc.security import Security, check_authentication, is_loopback
-from millrace.rpc.service import CachedThreads, RpcServer
+from millrace.rpc.service import OBSERVE, CachedThreads, RpcServer
 from millrace.rpc.spin import spin_policy
-from millrace.server import threads
+from millrace.server import activity, threads
 from millrace.server.drivers.inbound import Inbound
 from millrace.server.drivers.remote_tensors import RemoteTensors
 from millrace.server.drivers.watch import Watch, settings_from
@@ -177,7 +178,10 @@ class Server:
             self.start()
 
     def _tell_status(self, question: bytes) -> bytes:
-        if question:  # the number of a step
+        if question == OBSERVE:  # somebody looks at the job, and wants to know of waits, too
+            OBSERVED.enabled = True
+            self._worker.transfers.observe()
+        elif question:  # the number of a step
             return json.dumps({"waits": self._worker.waits(int(question))}).encode()
         return json.dumps(self.status()).encode()
 
@@ -197,6 +201,10 @@ class Server:
             "sessions": len(self._master.sessions),
             "left": self._leaving.gone,
             **self._worker.status(),
+            **activity.of(self._master, self._worker),
+            "waits": {peer: waits._asdict() for peer, waits in OBSERVED.waits().items()},
+            "own_steps": OBSERVED.steps.read()[0][-1],
+            "events": [event._asdict() for event in EVENTS.read()],
             "traffic": {
                 peer: {name: getattr(traffic, name) for name in traffic.__slots__}
                 for peer, traffic in self._peers.traffic().items()
@@ -275,7 +283,7 @@ class Server:
         metrics: MetricsServer = http.MetricsServer(
             where, host, self.status, lambda: not self._stopping, self._security.token or ""
         )
-        self._worker.transfers.keep(False)
+        self._worker.transfers.observe()
         return metrics
 
     def join(self) -> None:

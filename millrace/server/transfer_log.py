@@ -52,6 +52,11 @@ class TransferLog:
         self.keeps = wanted
         self.enabled = wanted or OBSERVED.enabled
 
+    def observe(self) -> None:
+        """Counts transfers from now on, whether or not they are kept."""
+        self.keeps = self.enabled and self.keeps
+        self.enabled = True
+
     def note(
         self, step: int, names: Sequence[str], source: str, to: str, values: Any, start: int
     ) -> None:

@@ -281,6 +281,16 @@ class Worker:
         run = self._runs.get(number)
         return "" if run is None else run.waits_for()
 
+    def waits_of_steps(self) -> dict[int, str]:
+        """What every step that is known here waits for, in words; empty if it computes."""
+        with self._lock:
+            runs = list(self._runs.items())
+            waits = [(number, deferred) for (number, _), deferred in self._waits.items()]
+        found = {number: run.waits_for() for number, run in runs}
+        for number, deferred in waits:
+            found[number] = found.get(number) or deferred.waits_for
+        return found
+
     def is_running(self, number: int) -> bool:
         """Whether a partition of a step runs here."""
         return self.partitions.is_running(number)

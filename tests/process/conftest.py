@@ -6,6 +6,7 @@ import json
 import os
 import queue
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +15,8 @@ import time
 from pathlib import Path
 
 import pytest
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
 
 from millrace.platform.ports import HeldPorts
 from millrace.rpc.service import Connection
@@ -113,3 +116,37 @@ def start(make_process):
             return make_process(job, index, spec, program, *arguments, **options)
 
         yield run
+
+
+@pytest.fixture
+def browser():
+    """A real one, without a window."""
+    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    assert chromium and driver, "this test needs apt-get install chromium chromium-driver"
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for argument in (
+        "--headless=new",
+        "--no-sandbox",  # root has none
+        "--disable-dev-shm-usage",
+        "--disable-gpu",
+        "--window-size=1200,760",
+    ):
+        options.add_argument(argument)
+    found = webdriver.Chrome(options=options, service=Service(driver))
+    yield found
+    found.quit()
+
+
+@pytest.fixture
+def until():
+    """Waits for something that the browser shows: ``until(lambda: ..., "a curve")``."""
+
+    def wait(found, what):
+        deadline = time.monotonic() + 120
+        while not (value := found()):
+            assert time.monotonic() < deadline, f"the browser does not show {what}"
+            time.sleep(0.25)
+        return value
+
+    return wait

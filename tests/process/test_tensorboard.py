@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-import shutil
 import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from PIL import Image
-from selenium import webdriver
-from selenium.webdriver.chrome.service import Service
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples/mnist_async.py"
@@ -49,25 +45,6 @@ def job(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     assert process.returncode == 130
 
 
-@pytest.fixture
-def browser() -> Iterator[Any]:
-    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    assert chromium and driver, "this test needs apt-get install chromium chromium-driver"
-    options = webdriver.ChromeOptions()
-    options.binary_location = chromium
-    for argument in (
-        "--headless=new",
-        "--no-sandbox",  # root has none
-        "--disable-dev-shm-usage",
-        "--disable-gpu",
-        "--window-size=1200,760",
-    ):
-        options.add_argument(argument)
-    found = webdriver.Chrome(options=options, service=Service(driver))
-    yield found
-    found.quit()
-
-
 def address_of_viewer(job: subprocess.Popen[str]) -> str:
     """Where TensorBoard is, once the job trains."""
     watchdog = threading.Timer(240, job.kill)
@@ -83,16 +60,8 @@ def address_of_viewer(job: subprocess.Popen[str]) -> str:
     raise AssertionError("the job ended")
 
 
-def until(found: Callable[[], Any], what: str) -> Any:
-    deadline = time.monotonic() + 240
-    while not (value := found()):
-        assert time.monotonic() < deadline, f"the browser does not show {what}"
-        time.sleep(0.25)
-    return value
-
-
 def test_the_loss_curve_and_the_graph_of_a_running_job_are_shown(
-    job: subprocess.Popen[str], browser: Any, tmp_path: Path
+    job: subprocess.Popen[str], browser: Any, until: Any, tmp_path: Path
 ) -> None:
     url = address_of_viewer(job)
 

@@ -91,6 +91,11 @@ class MasterStep:
         #: Whether the repeated step is to end before it has begun.
         self._is_last_round = False
 
+    @property
+    def runs_at_home(self) -> bool:
+        """Whether the home partition is not over."""
+        return self._has_home
+
     def on(self, event: MasterEvent) -> list[Instruction]:
         """Something has happened; what to do now, in this order."""
         return _RULES[type(event)](self, event)

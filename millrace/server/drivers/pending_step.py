@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from millrace.core import errors
 from millrace.core.value import Value
 from millrace.graph.graph import Graph
+from millrace.observe.observation import OBSERVED
 from millrace.platform import logging, wait_reporter
 from millrace.protocol.step import events, instructions
 from millrace.protocol.step.master import MasterStep
@@ -84,6 +85,8 @@ class PendingStep:
         self._explain: Explain = as_op_error
         self.results: list[Value] = []
         self.channels: list[Channel] = []
+        #: Since when the client's thread has nothing to do but wait; 0 before.
+        self._waits_since = 0.0
         self.listener: Listener | None = None
 
     # -- Events in, instructions out -------------------------------------------------------
@@ -195,6 +198,9 @@ class PendingStep:
     def on_done(self, peer: str, message: Message) -> None:
         """A task says that its partition is over, or that what it has sent was lost."""
         error = None
+        if OBSERVED.enabled and self._waits_since:
+            task = self._prepared.partitions.tasks.get(peer, peer)
+            OBSERVED.note_transfer(task, 0, time.monotonic() - self._waits_since)
         if message.key:
             task = self._prepared.partitions.tasks.get(peer, peer)
             text = message.text.decode(errors="replace")
@@ -258,7 +264,7 @@ class PendingStep:
           deadline: When the step must be over, if ever.
           reports: Whether a wait that lasts says so also when nobody tells why.
         """
-        began = time.monotonic()
+        began = self._waits_since = time.monotonic()
         reporter: wait_reporter.WaitReporter | None = None
         step = self.step
         while not step.is_over:

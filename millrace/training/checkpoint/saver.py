@@ -30,6 +30,7 @@ from millrace.graph.collection_protos import (
 )
 from millrace.graph.defaults import get_default_graph
 from millrace.graph.keys import GraphKeys
+from millrace.observe.events import EVENTS
 from millrace.observe.observation import OBSERVED
 from millrace.platform import gfile, logging
 from millrace.platform.atomic_file import write_atomically
@@ -378,8 +379,10 @@ class Saver:
                 self.saver_def.save_tensor_name,
                 {self.saver_def.filename_tensor_name: checkpoint_file},
             )
-            OBSERVED.saves.note(time.perf_counter() - start)
+            seconds = time.perf_counter() - start
+            OBSERVED.saves.note(seconds)
             saved: str = result.decode() if isinstance(result, bytes) else str(result)
+            EVENTS.note("saved", f"{saved} ({seconds:.1f} s)")
             if write_state:
                 self._record_last_checkpoint(saved)
                 checkpoint_state.update_checkpoint_state(
@@ -424,6 +427,7 @@ class Saver:
         if not checkpoint_state.checkpoint_exists(prefix):
             raise ValueError(f"The passed save_path is not a valid checkpoint: {prefix}")
         logging.info("Restoring parameters from %s", prefix)
+        EVENTS.note("restored", prefix)
         try:
             sess.run(self.saver_def.restore_op_name, {self.saver_def.filename_tensor_name: prefix})
         except errors.NotFoundError as error:

@@ -16,6 +16,7 @@ import threading
 from collections.abc import Callable
 
 from millrace.core import errors
+from millrace.observe.events import EVENTS
 from millrace.platform import logging
 from millrace.protocol.election import Candidate, Sleep
 from millrace.training.checkpoint.fence import DeposedError, Term
@@ -224,6 +225,7 @@ class Campaign:
             self._logged = holder
             if term is not None:
                 logging.info("This task is the chief now, for term %d.", term.token)
+                EVENTS.note("elected", f"this task is the chief, for term {term.token}")
             else:
                 logging.info("The chief is the task %s.", holder)
         for listener in listeners:

@@ -41,6 +41,7 @@ def job(last_step: int | None = 4000, viewer: Any = None) -> Any:
         watch=watch,
         last_step=last_step,
         viewer=viewer,
+        page=None,
     )
 
 
