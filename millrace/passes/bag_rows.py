@@ -12,11 +12,10 @@ its occurrences, as before.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from millrace.core import dtypes
+from millrace.core.value import Attr, Value
 from millrace.graph import registry
 from millrace.passes.node import Edge, Node, Program
 from millrace.passes.unneeded import drop_unneeded
@@ -183,7 +182,7 @@ class _Bags:
         return [n for n in self._program.nodes if node in set(n.predecessors())]
 
     def _make(
-        self, model: Node, name: str, op_type: str, attrs: dict[str, Any], inputs: list[Edge]
+        self, model: Node, name: str, op_type: str, attrs: dict[str, Attr], inputs: list[Edge]
     ) -> Node:
         while name in self._names:
             name += "_"
@@ -200,7 +199,7 @@ class _Bags:
         self._made.append(made)
         return made
 
-    def _constant(self, model: Node, name: str, value: Any) -> Edge:
+    def _constant(self, model: Node, name: str, value: Value) -> Edge:
         attrs = {"dtype": dtypes.as_dtype(value.dtype), "value": np.asarray(value)}
         return Edge(self._make(model, f"{model.name}/{name}", "Const", attrs, []), 0)
 
@@ -250,7 +249,7 @@ def _sizes(edge: Edge) -> tuple[int | None, ...] | None:
     return None if sizes is None else tuple(sizes)
 
 
-def _become(node: Node, op_type: str, attrs: dict[str, Any]) -> None:
+def _become(node: Node, op_type: str, attrs: dict[str, Attr]) -> None:
     node.definition = registry.lookup(op_type)
     node.attrs = dict(attrs)
     node.form = None

@@ -7,9 +7,8 @@ known before the run) are replaced by the caller's own edges, so that everything
 
 from __future__ import annotations
 
-from typing import Any
-
 from millrace.core import errors
+from millrace.core.value import Attr
 from millrace.graph.function import Function
 from millrace.passes.constants import detach_constants
 from millrace.passes.inline import inline_calls
@@ -32,7 +31,7 @@ FIRST_ARGUMENT = {
 LOOPS = frozenset(("While", "StatelessWhile"))
 
 
-def forward(node: Node) -> tuple[str, dict[str, Any]]:
+def forward(node: Node) -> tuple[str, dict[str, Attr]]:
     """Type and attributes of the op whose functions the node calls.
 
     That is the node itself, or what it differentiates (any number of times).

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from millrace.core.device_spec import task_of
 from millrace.core.dtypes import DType
+from millrace.core.value import Attr
 from millrace.graph.operation import Operation
 from millrace.graph.registry import OpDefinition
 
@@ -66,7 +67,7 @@ class Node:
         self,
         name: str,
         definition: OpDefinition,
-        attrs: dict[str, Any],
+        attrs: dict[str, Attr],
         inputs: Sequence[Edge] = (),
         controls: Sequence[Node] = (),
         *,

@@ -14,8 +14,7 @@ Values that anybody sees (fetches, loops) are never padded, and the user's graph
 
 from __future__ import annotations
 
-from typing import Any
-
+from millrace.core.value import Attr
 from millrace.graph import registry
 from millrace.passes import route_rows
 from millrace.passes.frames import is_ruled
@@ -23,6 +22,7 @@ from millrace.passes.node import Node, Program
 from millrace.passes.padded_values import (
     APPLY,
     TAKE,
+    Group,
     Kinds,
     follow,
     is_row_update,
@@ -68,7 +68,7 @@ def _has_many_parts(node: Node) -> bool:
     return bool(node.attrs.get("num_partitions", 0) > MAX_PARTS)
 
 
-def _replace(node: Node, kinds: Kinds, sources: set[Node], zeros: set[Any]) -> None:
+def _replace(node: Node, kinds: Kinds, sources: set[Node], zeros: set[Group]) -> None:
     if node in sources:
         if node.type == "Unique":
             attrs = {"padded": node.inputs[0] in kinds, "out_idx": node.attrs["out_idx"]}
@@ -98,6 +98,6 @@ def _replace(node: Node, kinds: Kinds, sources: set[Node], zeros: set[Any]) -> N
         node.attrs = {**node.attrs, "_padded": True}
 
 
-def _become(node: Node, op_type: str, attrs: dict[str, Any]) -> None:
+def _become(node: Node, op_type: str, attrs: dict[str, Attr]) -> None:
     node.definition = registry.lookup(op_type)
     node.attrs = dict(attrs)

@@ -7,8 +7,9 @@ of padding, nobody can say: then what led there must stay as it is.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
+from millrace.core.value import Value
 from millrace.passes.node import Edge, Node
 
 #: Hands out the rows that several workers' gradients have.
@@ -17,6 +18,11 @@ TAKE = "SparseAccumulatorTakeGradient"
 APPLY = "SparseAccumulatorApplyGradient"
 
 _INDEX_TYPES = frozenset(("int32", "int64"))
+
+
+#: What was picked by data: the node that picks, (what is divided, which part of it), or ("joined",
+#: the groups that were joined).
+Group: TypeAlias = Any
 
 
 class Kind(NamedTuple):
@@ -35,10 +41,10 @@ class Kind(NamedTuple):
     """
 
     what: str
-    group: Any
+    group: Group
     origins: frozenset[Node]
     in_place: bool = False
-    along: Any = None
+    along: Group | None = None
     spread: bool = False
 
 
@@ -172,7 +178,7 @@ def _adds_squares(node: Node, kinds: Kinds) -> dict[int, Kind] | None:
     return {} if kinds[node.inputs[0]].spread else None
 
 
-def needs_zeros(nodes: Iterable[Node], kinds: Kinds) -> set[Any]:
+def needs_zeros(nodes: Iterable[Node], kinds: Kinds) -> set[Group]:
     """The groups whose spread rows must be zeros where the index is padding."""
     pending = [
         kinds[node.inputs[0]].group
@@ -355,7 +361,7 @@ def static_rank(edge: Edge) -> int | None:
     return None if sizes is None else len(sizes)
 
 
-def constant_of(edge: Edge) -> Any:
+def constant_of(edge: Edge) -> Value:
     """The value of a constant with one element, else None."""
     if edge.node.type != "Const" or edge.node.attrs["value"].size != 1:
         return None

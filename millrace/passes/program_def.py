@@ -7,7 +7,6 @@ the message is run.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from tensorboard.compat.proto import graph_pb2
 
@@ -16,6 +15,7 @@ from millrace.graph import attributes, registry
 from millrace.graph.function import Function
 from millrace.graph.graph import Graph
 from millrace.graph.import_graph_def import forget_origins, import_graph_def
+from millrace.graph.operation import Operation
 from millrace.graph.signature import parse
 from millrace.passes.node import Node, Program
 from millrace.passes.prune import prune
@@ -38,7 +38,7 @@ registry.register(RESULT)
 _STAYS_HERE = ("_class", BEGINS)
 
 
-def add_node(graph: Any, node: Node, names: Mapping[Node, str], device: str) -> None:
+def add_node(graph: graph_pb2.GraphDef, node: Node, names: Mapping[Node, str], device: str) -> None:
     """Adds a node to a GraphDef.
 
     Args:
@@ -105,7 +105,7 @@ def _unique(name: str, taken: set[str]) -> str:
     return name
 
 
-def _collect(nodes: Iterable[Any], found: dict[str, Function]) -> None:
+def _collect(nodes: Iterable[Node | Operation], found: dict[str, Function]) -> None:
     """Adds the functions that nodes (or operations) call, and those that these call."""
     for node in nodes:
         for value in node.attrs.values():
@@ -167,9 +167,9 @@ def _as_clients_write(message: graph_pb2.GraphDef) -> graph_pb2.GraphDef:
     return plain
 
 
-def _is_free_constant(op: Any) -> bool:
+def _is_free_constant(op: Operation) -> bool:
     return op.type == "Const" and not op.control_inputs
 
 
-def _index(op: Any) -> int:
+def _index(op: Operation) -> int:
     return int(op.attrs["index"])

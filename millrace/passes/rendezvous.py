@@ -7,8 +7,9 @@ iteration of which frame it is of.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
+from millrace.core.value import Context, Value
 from millrace.graph import registry
 from millrace.graph.signature import parse
 from millrace.passes.node import Node, Program
@@ -20,16 +21,18 @@ _ENDS = (
 _MASK = (1 << 64) - 1
 
 
-def _send(tensor: Any, *, ctx: Any, node: Any) -> tuple[()]:
+def _send(tensor: Value, *, ctx: Context, node: Node) -> tuple[()]:
     ctx.exchange.put(node, key_of(node), tensor)
     return ()
 
 
-def _receive(*, ctx: Any, node: Any) -> Any:
+def _receive(*, ctx: Context, node: Node) -> Value:
     return ctx.exchange.fetch(node, key_of(node))
 
 
-def _define(name: str, signature: str, kernel: Any, kind: str) -> registry.OpDefinition:
+def _define(
+    name: str, signature: str, kernel: Callable[..., Value], kind: str
+) -> registry.OpDefinition:
     made = registry.OpDefinition(
         parse(f"{name}{signature}; {_ENDS}"),
         shape_rule=lambda c: None,

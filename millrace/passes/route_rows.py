@@ -13,12 +13,12 @@ before they are. Values that are added up here are the same, in the same order.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from millrace.core.device_spec import task_of
+from millrace.core.value import Attr
 from millrace.graph import registry
 from millrace.passes.node import Edge, Node, Program
-from millrace.passes.padded_values import Kind, Kinds, is_row_update, row_inputs
+from millrace.passes.padded_values import Group, Kind, Kinds, is_row_update, row_inputs
 from millrace.passes.unneeded import drop_unneeded
 
 _PARTITION = "DynamicPartition"
@@ -133,7 +133,7 @@ class Routes:
                 return True
         return False
 
-    def _is_distinct(self, group: Any) -> bool:
+    def _is_distinct(self, group: Group) -> bool:
         return any(group in route.distinct for route in self._routes.values())
 
     def _replace_partition(self, node: Node, kinds: Kinds) -> None:
@@ -187,7 +187,7 @@ class Routes:
         return edge
 
 
-def _become(node: Node, op_type: str, attrs: dict[str, Any]) -> None:
+def _become(node: Node, op_type: str, attrs: dict[str, Attr]) -> None:
     node.definition = registry.lookup(op_type)
     node.attrs = dict(attrs)
 

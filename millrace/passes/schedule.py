@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from millrace.core import errors
+from millrace.core.value import Attr
 from millrace.graph.function import Function
 from millrace.passes.node import Edge, Node, Program, is_variable, is_variable_edge
 from millrace.passes.transfer import RECEIVE
@@ -249,7 +249,7 @@ def _is_little_work(node: Node) -> bool:
     )
 
 
-def _is_function(value: Any) -> bool:
+def _is_function(value: Attr) -> bool:
     if isinstance(value, list):
         return any(isinstance(item, Function) for item in value)
     return isinstance(value, Function)

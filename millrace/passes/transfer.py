@@ -6,16 +6,20 @@ step's exchange, which knows the transports.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from millrace.core.value import Context, Value
 from millrace.graph import registry
 from millrace.graph.registry import NO_GRADIENT
 from millrace.graph.signature import parse
 
+if TYPE_CHECKING:
+    from millrace.passes.node import Node
 
-def _send(tensors: list[Any], *, ctx: Any, node: Any) -> tuple[()]:
+
+def _send(tensors: list[Value], *, ctx: Context, node: Node) -> tuple[()]:
     if node.attrs["last"]:
         ctx.exchange.send_last(tensors)
     else:
@@ -23,7 +27,7 @@ def _send(tensors: list[Any], *, ctx: Any, node: Any) -> tuple[()]:
     return ()
 
 
-def _receive(*, ctx: Any, node: Any) -> Any:
+def _receive(*, ctx: Context, node: Node) -> Value:
     return ctx.exchange.receive(node.attrs["source"].decode(), node.attrs["key"])
 
 

@@ -21,12 +21,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from millrace.core import errors
 from millrace.core.tensor_shape import TensorShape
+from millrace.core.value import Value
 from millrace.protocol.attempt import Attempt
 
 Array = np.ndarray[Any, Any]
@@ -81,11 +83,11 @@ class AccumulatorState(ABC):
         return self._takes[0].required if self._takes else 0
 
     @abstractmethod
-    def _add(self, gradient: Any, is_own: bool) -> None:
+    def _add(self, gradient: Value, is_own: bool) -> None:
         """Adds a gradient; raises ValueError if it does not fit."""
 
     @abstractmethod
-    def _total(self) -> Any:
+    def _total(self) -> Value:
         """The mean or sum; then nothing is accumulated any more."""
 
     @abstractmethod
@@ -95,7 +97,7 @@ class AccumulatorState(ABC):
     # -- Events: each returns the attempts that it has settled -----------------------------
 
     def apply(
-        self, gradient: Any, local_step: int, contributor: str = "", *, is_own: bool = False
+        self, gradient: Value, local_step: int, contributor: str = "", *, is_own: bool = False
     ) -> list[Attempt]:
         """A gradient arrived that was computed at `local_step`.
 
@@ -340,7 +342,7 @@ def _by_index(indices: Array, values: Array) -> tuple[Array, Array]:
     return found, np.add.reduceat(values[order], starts, axis=0)
 
 
-def _divided(total: Array, count: Any, out: Array | None = None) -> Array:
+def _divided(total: Array, count: int | Array, out: Array | None = None) -> Array:
     """The quotient, in `out` if that is given."""
     divisor = np.asarray(count, total.dtype)
     if total.dtype.kind in "iu":
@@ -348,5 +350,5 @@ def _divided(total: Array, count: Any, out: Array | None = None) -> Array:
     return np.asarray(np.true_divide(total, divisor, out=out), total.dtype)
 
 
-def _shape_text(sizes: Any) -> str:
+def _shape_text(sizes: Sequence[int | None]) -> str:
     return f"[{','.join('?' if size is None else str(size) for size in sizes)}]"

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from millrace.core import errors
+from millrace.core.value import Value
 
 
 class Attempt:
@@ -29,7 +30,7 @@ class Attempt:
         self._value: Any = None
         self.error: errors.OpError | None = None
 
-    def succeed(self, value: Any = None) -> None:
+    def succeed(self, value: Value = None) -> None:
         """Settles it with a value."""
         assert not self.done
         self.done, self._value = True, value
@@ -39,7 +40,7 @@ class Attempt:
         assert not self.done
         self.done, self.error = True, error
 
-    def result(self) -> Any:
+    def result(self) -> Value:
         """The value, or raises the error. Must be done."""
         assert self.done
         if self.error is not None:

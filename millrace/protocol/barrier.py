@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from millrace.core import errors
+from millrace.core.value import Value
 from millrace.protocol.attempt import Attempt
 from millrace.protocol.queue import Close, Dequeue, Enqueue, PriorityQueueState
 
@@ -57,7 +58,7 @@ class BarrierState:
     # -- Events: each returns the attempts that it has settled -----------------------------
 
     def insert_many(
-        self, component: int, keys: Sequence[bytes], values: Sequence[Any]
+        self, component: int, keys: Sequence[bytes], values: Sequence[Value]
     ) -> list[Attempt]:
         """One component of several elements arrived.
 

@@ -10,13 +10,16 @@ with reserved keys never holds one of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from millrace.core import errors
 
 Array = np.ndarray[Any, Any]
+NumpyType: TypeAlias = np.dtype[Any]
+#: A key or a value: a number, bytes, or an array of them.
+Entry: TypeAlias = Any
 
 
 class TableState:
@@ -28,7 +31,7 @@ class TableState:
       value_shape: The shape of one value.
     """
 
-    def __init__(self, name: str, value_type: Any, value_shape: tuple[int, ...] = ()) -> None:
+    def __init__(self, name: str, value_type: NumpyType, value_shape: tuple[int, ...] = ()) -> None:
         self.name = name
         self.value_type = value_type
         self.value_shape = value_shape
@@ -37,7 +40,7 @@ class TableState:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def _check_key(self, key: Any) -> None:
+    def _check_key(self, key: Entry) -> None:
         """Raises ValueError if a key is reserved."""
 
     def find(self, keys: Array, default: Array) -> Array:
@@ -67,7 +70,7 @@ class TableState:
                 result[i] = one_default if defaults is None else defaults[i]
         return result.reshape(shape)
 
-    def pairs(self, keys: Array, values: Array) -> list[tuple[Any, Any]]:
+    def pairs(self, keys: Array, values: Array) -> list[tuple[Entry, Entry]]:
         """(key, value) pairs of two arrays.
 
         Raises:
@@ -80,7 +83,7 @@ class TableState:
         rows: list[Any] = flat.tolist() if not self.value_shape else [row.copy() for row in flat]
         return list(zip(keys.ravel().tolist(), rows, strict=True))
 
-    def export(self, key_type: Any) -> tuple[Array, Array]:
+    def export(self, key_type: NumpyType) -> tuple[Array, Array]:
         """All keys and all values."""
         keys = np.empty(len(self._entries), key_type)
         keys[:] = list(self._entries)
@@ -89,11 +92,11 @@ class TableState:
             values[i] = value
         return keys, values
 
-    def fill(self, pairs: Sequence[tuple[Any, Any]]) -> None:
+    def fill(self, pairs: Sequence[tuple[Entry, Entry]]) -> None:
         """Initialises or restores the table."""
         raise NotImplementedError
 
-    def insert(self, pairs: Sequence[tuple[Any, Any]]) -> None:
+    def insert(self, pairs: Sequence[tuple[Entry, Entry]]) -> None:
         """Adds entries, or replaces them."""
         raise NotImplementedError
 
@@ -105,7 +108,7 @@ class TableState:
 class StaticTable(TableState):
     """A table that is filled once."""
 
-    def __init__(self, name: str, value_type: Any) -> None:
+    def __init__(self, name: str, value_type: NumpyType) -> None:
         super().__init__(name, value_type)
         self.is_filled = False
 
@@ -118,7 +121,7 @@ class StaticTable(TableState):
         self._check_filled()
         return super().find(keys, default)
 
-    def export(self, key_type: Any) -> tuple[Array, Array]:
+    def export(self, key_type: NumpyType) -> tuple[Array, Array]:
         """See `TableState.export`."""
         self._check_filled()
         return super().export(key_type)
@@ -131,7 +134,7 @@ class StaticTable(TableState):
                 "Table not initialized. Run tf.tables_initializer() first.",
             )
 
-    def fill(self, pairs: Sequence[tuple[Any, Any]]) -> None:
+    def fill(self, pairs: Sequence[tuple[Entry, Entry]]) -> None:
         """Gives the table its entries; again only with the same ones.
 
         Raises:
@@ -152,7 +155,7 @@ class StaticTable(TableState):
             )
         self._entries, self.is_filled = entries, True
 
-    def insert(self, pairs: Sequence[tuple[Any, Any]]) -> None:
+    def insert(self, pairs: Sequence[tuple[Entry, Entry]]) -> None:
         """Not possible."""
         raise errors.UnimplementedError(
             None, None, "Insert not supported by InitializableLookupTable implementations"
@@ -168,12 +171,12 @@ class StaticTable(TableState):
 class MutableTable(TableState):
     """A table whose entries come and go."""
 
-    def fill(self, pairs: Sequence[tuple[Any, Any]]) -> None:
+    def fill(self, pairs: Sequence[tuple[Entry, Entry]]) -> None:
         """Replaces all entries."""
         self._entries.clear()
         self.insert(pairs)
 
-    def insert(self, pairs: Sequence[tuple[Any, Any]]) -> None:
+    def insert(self, pairs: Sequence[tuple[Entry, Entry]]) -> None:
         """Adds entries, or replaces them."""
         for key, _ in pairs:
             self._check_key(key)
@@ -195,31 +198,31 @@ class DenseTable(MutableTable):
     def __init__(
         self,
         name: str,
-        value_type: Any,
+        value_type: NumpyType,
         value_shape: tuple[int, ...],
-        empty_key: Any,
-        deleted_key: Any,
+        empty_key: Entry,
+        deleted_key: Entry,
     ) -> None:
         super().__init__(name, value_type, value_shape)
         self._empty_key = empty_key
         self._deleted_key = deleted_key
 
-    def _check_key(self, key: Any) -> None:
+    def _check_key(self, key: Entry) -> None:
         for name, reserved in (("empty", self._empty_key), ("deleted", self._deleted_key)):
             if reserved is not None and key == reserved:
                 raise ValueError(f"Using the {name}_key as a table key is not allowed")
 
-    def fill(self, pairs: Sequence[tuple[Any, Any]]) -> None:
+    def fill(self, pairs: Sequence[tuple[Entry, Entry]]) -> None:
         """Replaces all entries; those of reserved keys are free places."""
         reserved = (self._empty_key, self._deleted_key)
         super().fill([pair for pair in pairs if pair[0] not in reserved])
 
 
-def _stored(array: Array) -> Any:
+def _stored(array: Array) -> Entry:
     return array.item() if array.ndim == 0 else array
 
 
-def _shown(value: Any) -> str:
+def _shown(value: Entry) -> str:
     return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
 
 
@@ -235,7 +238,7 @@ def parse_lines(
     vocab_size: int,
     delimiter: bytes,
     offset: int,
-) -> list[tuple[Any, Any]]:
+) -> list[tuple[Entry, Entry]]:
     """The entries that a text file holds, one a line.
 
     Args:
@@ -293,7 +296,7 @@ def parse_lines(
     return pairs  # type: ignore[return-value]
 
 
-def _parsed(field: bytes, kind: str, number: int) -> Any:
+def _parsed(field: bytes, kind: str, number: int) -> Entry:
     if kind == "string":
         return field
     try:

@@ -16,13 +16,17 @@ import itertools
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from millrace.core import errors
 from millrace.protocol.attempt import Attempt
 
 #: The components of one element.
 Element = tuple[Any, ...]
+
+
+#: An operation that waits at one end of a queue.
+Waiting = TypeVar("Waiting", bound=Attempt)
 
 
 class Enqueue(Attempt):
@@ -192,7 +196,10 @@ class QueueState(ABC):
         return settled
 
     def _advance(
-        self, waiting: deque[Any], attempt_one: Callable[[Any], bool], settled: list[Attempt]
+        self,
+        waiting: deque[Waiting],
+        attempt_one: Callable[[Waiting], bool],
+        settled: list[Attempt],
     ) -> bool:
         moved = False
         while waiting:

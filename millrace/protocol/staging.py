@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from millrace.core import errors
+from millrace.core.value import Value
 from millrace.protocol.attempt import Attempt
 
 
@@ -26,7 +27,7 @@ class Put(Attempt):
 
     def __init__(
         self,
-        values: Sequence[Any],
+        values: Sequence[Value],
         size: int,
         key: int = 0,
         indices: Sequence[int] = (),
@@ -201,7 +202,7 @@ class MapStaging(StagingState):
         capacity: int,
         memory_limit: int,
         is_ordered: bool,
-        size_of: Callable[[Any], int],
+        size_of: Callable[[Value], int],
     ) -> None:
         super().__init__(capacity, memory_limit)
         self._is_ordered = is_ordered

@@ -9,7 +9,6 @@ import collections
 import re
 import threading
 from collections.abc import Callable
-from typing import Any
 
 import grpc
 
@@ -24,6 +23,10 @@ def host_of(peer: str) -> str:
     return peer if found is None else found["host"]
 
 
+#: Serves a call: the request and gRPC's context in, the answer out.
+Handler = Callable[[bytes, "grpc.ServicerContext"], bytes]
+
+
 class Callers:
     """Counts calls by the machine that they come from."""
 
@@ -32,10 +35,10 @@ class Callers:
         self._calls: collections.Counter[str] = collections.Counter()
         self._most = limits.CALLS_PER_CLIENT.value
 
-    def counted(self, handle: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def counted(self, handle: Handler) -> Handler:
         """The handler of a call, refused to those who have too many under way."""
 
-        def handle_counted(request: Any, context: Any) -> Any:
+        def handle_counted(request: bytes, context: grpc.ServicerContext) -> bytes:
             host = host_of(context.peer())
             with self._lock:
                 refused = self._calls[host] >= self._most

@@ -11,7 +11,6 @@ import ipaddress
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -225,6 +224,6 @@ def _host(text: str) -> x509.GeneralName:
         return x509.DNSName(text)
 
 
-def _pem(certificate: Any) -> bytes:
+def _pem(certificate: x509.Certificate) -> bytes:
     found: bytes = certificate.public_bytes(serialization.Encoding.PEM)
     return found

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import abc
 import threading
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Protocol
 
 from millrace.core import errors
 from millrace.platform import logging
@@ -156,7 +157,7 @@ class Channel(abc.ABC):
             self.is_handling = False
 
 
-def start_thread(target: Any, name: str, *args: Any) -> threading.Thread:
+def start_thread(target: Callable[..., object], name: str, *args: object) -> threading.Thread:
     """Starts a thread that does not keep the process alive."""
     thread = threading.Thread(target=target, args=args, name=name, daemon=True)
     thread.start()

@@ -6,7 +6,7 @@ A message's bytes travel in pieces, so that a tensor may be larger than gRPC's l
 from __future__ import annotations
 
 import queue
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import grpc
@@ -32,7 +32,7 @@ class GrpcChannel(Channel):
         self._outbox: queue.SimpleQueue[list[Any] | None] = queue.SimpleQueue()
         self._cancel: Any = None
 
-    def start(self, incoming: Iterator[bytes], cancel: Any) -> None:
+    def start(self, incoming: Iterator[bytes], cancel: Callable[[], object]) -> None:
         """Begins to read.
 
         Args:

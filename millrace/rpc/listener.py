@@ -27,7 +27,7 @@ from typing import Any
 from millrace.platform import limits, logging
 from millrace.platform.wait_reporter import WaitReporter
 from millrace.rpc.channel import start_thread
-from millrace.rpc.tls_socket import TlsSocket
+from millrace.rpc.tls_socket import StreamSocket, TlsSocket
 
 TICKET_BYTES = 32
 _RETRY_SECONDS = 0.05
@@ -41,7 +41,7 @@ class _Handshake:
 
     __slots__ = ("connection", "deadline", "is_shaken", "ticket")
 
-    def __init__(self, connection: Any, deadline: float) -> None:
+    def __init__(self, connection: StreamSocket, deadline: float) -> None:
         self.connection = connection
         self.deadline = deadline
         self.is_shaken = not isinstance(connection, TlsSocket)
@@ -54,7 +54,7 @@ class _Handshake:
           OSError: The connection ended, or is no TLS connection of somebody we know.
         """
         try:
-            if not self.is_shaken:
+            if not self.is_shaken and isinstance(self.connection, TlsSocket):
                 self.connection.do_handshake()
                 self.is_shaken = True
             while len(self.ticket) < TICKET_BYTES:
@@ -64,7 +64,8 @@ class _Handshake:
                     raise ConnectionError("it ended before its ticket")
                 self.ticket += piece[:count]
         except BlockingIOError:
-            if not self.is_shaken and self.connection.has_unsent:
+            tls = self.connection
+            if isinstance(tls, TlsSocket) and not self.is_shaken and tls.has_unsent:
                 return selectors.EVENT_WRITE
             return selectors.EVENT_READ
         return None
@@ -86,7 +87,7 @@ class SocketListener:
     def __init__(
         self,
         host: str,
-        on_connection: Callable[[bytes, Any], bool],
+        on_connection: Callable[[bytes, StreamSocket], bool],
         context: ssl.SSLContext | None = None,
     ) -> None:
         self._on_connection = on_connection
@@ -192,7 +193,7 @@ class SocketListener:
                     self._attend(self._handshakes[key.fileobj])
             self._close_late()
 
-    def _accept(self, listening: Any) -> None:
+    def _accept(self, listening: socket.socket) -> None:
         try:
             connection, _ = listening.accept()
         except (BlockingIOError, InterruptedError, ConnectionError):
@@ -211,11 +212,12 @@ class SocketListener:
             with contextlib.suppress(OSError):
                 connection.close()
 
-    def _receive(self, connection: Any) -> None:
+    def _receive(self, accepted: socket.socket) -> None:
         """Begins the handshake of a new connection."""
-        connection.setblocking(False)
+        accepted.setblocking(False)
+        connection: StreamSocket = accepted
         if self._context is not None:
-            connection = TlsSocket(connection, self._context)
+            connection = TlsSocket(accepted, self._context)
         while len(self._handshakes) >= self._most:
             self._close_pending(next(iter(self._handshakes.values())))
         handshake = _Handshake(connection, time.monotonic() + self._seconds)
@@ -285,7 +287,7 @@ def dial(
     timeout: float,
     context: ssl.SSLContext | None = None,
     local_name: str = "",
-) -> Any:
+) -> StreamSocket:
     """A connection on which the ticket was shown.
 
     Args:
@@ -298,15 +300,16 @@ def dial(
     Raises:
       OSError: Nobody answers there, or not as it should.
     """
-    connection: Any = None
+    plain: socket.socket | None = None
     if local_name and context is None and _HAS_LOCAL_NAMES:
-        connection = _dial_locally(local_name, timeout)
-    if connection is None:
-        connection = socket.create_connection(address, timeout=timeout)
+        plain = _dial_locally(local_name, timeout)
+    if plain is None:
+        plain = socket.create_connection(address, timeout=timeout)
+    connection: StreamSocket = plain
     try:
         if context is not None:
-            connection = TlsSocket(connection, context, address[0])
-            connection.do_handshake()
+            connection = secured = TlsSocket(plain, context, address[0])
+            secured.do_handshake()
         connection.sendall(memoryview(ticket))
         connection.settimeout(None)
     except OSError:

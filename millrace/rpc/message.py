@@ -19,8 +19,10 @@ import numpy as np
 
 from millrace.core import dtypes, errors
 from millrace.core.aligned import ALIGNMENT
+from millrace.core.convert import Array
 from millrace.core.dead import DEAD
-from millrace.core.value import Value
+from millrace.core.dtypes import DType
+from millrace.core.value import Buffer, Value
 from millrace.core.written import Written
 from millrace.platform import limits
 
@@ -104,7 +106,7 @@ class Message:
 Place = Callable[[list[Any], Sequence[int], int], tuple[int, int] | None]
 
 
-def encode(message: Message, place: Place | None = None) -> list[Any]:
+def encode(message: Message, place: Place | None = None) -> list[Buffer]:
     """The buffers of a message, in order; only what is small is copied.
 
     Args:
@@ -164,7 +166,7 @@ _MAX_KNOWN = 1024
 _MAX_KNOWN_BYTES = 64 << 10
 
 
-def _lay_out(tensors: list[Any]) -> tuple[bytes, list[Any], list[int], int]:
+def _lay_out(tensors: list[Value]) -> tuple[bytes, list[Value], list[int], int]:
     """What tensors are, the arrays of their block, where these begin, and its size."""
     kinds = tuple([None if t is DEAD else (t.dtype, t.shape) for t in tensors])
     known = _sent_layouts.get(kinds)
@@ -202,13 +204,13 @@ def _lay_out(tensors: list[Any]) -> tuple[bytes, list[Any], list[int], int]:
     return description, arrays, starts, size
 
 
-def layout_of(tensors: list[Any]) -> tuple[list[int], int]:
+def layout_of(tensors: list[Value]) -> tuple[list[int], int]:
     """Where arrays of numbers begin in a block, and its size: the same wherever it is asked."""
     _, _, starts, size = _lay_out(tensors)
     return starts, size
 
 
-def _pieces(arrays: list[Any], starts: Sequence[int]) -> list[Any]:
+def _pieces(arrays: list[Value], starts: Sequence[int]) -> list[Buffer]:
     """The bytes of a block: arrays and the gaps between them."""
     block: list[Any] = []
     at = 0
@@ -237,7 +239,7 @@ def check_sendable(message: Message) -> None:
             _check_strings(value)
 
 
-def _check_strings(array: Any) -> None:
+def _check_strings(array: Array) -> None:
     for item in array.reshape(-1).tolist():
         if not isinstance(item, bytes):
             raise errors.InvalidArgumentError(
@@ -247,7 +249,7 @@ def _check_strings(array: Any) -> None:
             )
 
 
-def _encode_strings(array: Any) -> bytes:
+def _encode_strings(array: Array) -> bytes:
     flat = array.reshape(-1).tolist()
     lengths = np.fromiter((len(item) for item in flat), "<u8", len(flat))
     return lengths.tobytes() + b"".join(flat)
@@ -258,7 +260,7 @@ class Prefix:
 
     __slots__ = ("block_bytes", "count", "header_bytes", "is_placed", "kind", "step")
 
-    def __init__(self, data: Any) -> None:
+    def __init__(self, data: Buffer) -> None:
         """Reads PREFIX_BYTES bytes.
 
         Raises:
@@ -288,7 +290,7 @@ class Prefix:
             )
 
 
-def place_of(header: Any) -> tuple[int, int]:
+def place_of(header: Buffer) -> tuple[int, int]:
     """Where the block of a message is, whose prefix says that it is placed.
 
     Raises:
@@ -300,7 +302,7 @@ def place_of(header: Any) -> tuple[int, int]:
     return number, descriptor
 
 
-def decode(prefix: Prefix, header: Any, block: Any) -> Message:
+def decode(prefix: Prefix, header: Buffer, block: Buffer) -> Message:
     """A message from its parts; tensors are views of `block`.
 
     Args:
@@ -322,7 +324,7 @@ def decode(prefix: Prefix, header: Any, block: Any) -> Message:
 _layouts: dict[Any, list[tuple[Any, Any, int]] | None] = {}
 
 
-def _decode(prefix: Prefix, header: bytes, block: Any) -> Message:
+def _decode(prefix: Prefix, header: bytes, block: Buffer) -> Message:
     key, length = _KEY.unpack_from(header)
     at = _KEY.size + length
     text = header[_KEY.size : at]
@@ -350,8 +352,8 @@ def _decode(prefix: Prefix, header: bytes, block: Any) -> Message:
 
 
 def _read_tensors(
-    prefix: Prefix, described: bytes, block: Any
-) -> tuple[list[Any], list[tuple[Any, Any, int]] | None]:
+    prefix: Prefix, described: bytes, block: Buffer
+) -> tuple[list[Value], list[tuple[DType, tuple[int, ...], int]] | None]:
     """The tensors of a block, and their layout if it has no strings."""
     data = np.frombuffer(block, np.uint8)
     tensors: list[Any] = []
@@ -392,7 +394,7 @@ def _read_tensors(
     return tensors, None if has_strings else layout
 
 
-def _decode_strings(data: Any, count: int) -> Any:
+def _decode_strings(data: Buffer, count: int) -> Array:
     if len(data) < 8 * count:
         raise ValueError("A string tensor ends early.")
     lengths = data[: 8 * count].view("<u8")
@@ -414,7 +416,7 @@ class _Received(np.ndarray[Any, Any]):
     is_received = True
 
 
-def aligned_buffer(size: int) -> Any:
+def aligned_buffer(size: int) -> memoryview:
     """A writable memoryview of `size` bytes that begins at a multiple of ALIGNMENT."""
     if not size:
         return memoryview(bytearray())

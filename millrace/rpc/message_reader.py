@@ -16,7 +16,7 @@ from millrace.rpc.message import (
     place_of,
 )
 from millrace.rpc.spin import spin_policy
-from millrace.rpc.tls_socket import TlsSocket
+from millrace.rpc.tls_socket import StreamSocket, TlsSocket
 
 #: Read at a time: most messages are small, and come whole.
 _BUFFER_BYTES = 16 << 10
@@ -30,7 +30,7 @@ class MessageReader:
     """Reads one end of a connection; one thread at a time."""
 
     def __init__(
-        self, connection: Any, traffic: Traffic, incoming: shared_memory.Incoming | None
+        self, connection: StreamSocket, traffic: Traffic, incoming: shared_memory.Incoming | None
     ) -> None:
         self._connection = connection
         self._traffic = traffic

@@ -20,10 +20,9 @@ import secrets
 import socket
 import ssl
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import grpc
 
@@ -130,7 +129,7 @@ class Security:
 
     # -- gRPC ------------------------------------------------------------------------------
 
-    def server_credentials(self) -> Any:
+    def server_credentials(self) -> grpc.ServerCredentials:
         """gRPC's credentials of a server, or None without TLS."""
         if not self.uses_tls:
             return None
@@ -140,7 +139,7 @@ class Security:
             require_client_auth=True,
         )
 
-    def channel(self, address: str, options: Any) -> Any:
+    def channel(self, address: str, options: Sequence[tuple[str, int | str]]) -> grpc.Channel:
         """A gRPC channel to a server."""
         if self.uses_tls:
             credentials = grpc.ssl_channel_credentials(self.authority, self.key, self.certificate)
@@ -149,7 +148,7 @@ class Security:
             made = grpc.insecure_channel(address, options=options)
         return grpc.intercept_channel(made, _ShowToken(self.token)) if self.token else made
 
-    def interceptors(self) -> list[Any]:
+    def interceptors(self) -> list[grpc.ServerInterceptor]:
         """What looks at every call before a server serves it."""
         return [_AskForToken(self.token)] if self.token else []
 
@@ -163,7 +162,7 @@ class Security:
         """The TLS settings of the dialing side, or None without TLS."""
         return self._context(ssl.PROTOCOL_TLS_CLIENT) if self.uses_tls else None
 
-    def _context(self, protocol: Any) -> ssl.SSLContext:
+    def _context(self, protocol: int) -> ssl.SSLContext:
         context = ssl.SSLContext(protocol)
         context.minimum_version = ssl.TLSVersion.TLSv1_3
         context.verify_mode = ssl.CERT_REQUIRED
@@ -240,7 +239,7 @@ class _AskForToken(grpc.ServerInterceptor):  # type: ignore[misc]
     def __init__(self, token: str) -> None:
         self._expected = f"Bearer {token}".encode()
 
-        def refuse(requests: Any, context: Any) -> Any:
+        def refuse(requests: object, context: grpc.ServicerContext) -> None:
             context.abort(
                 grpc.StatusCode.UNAUTHENTICATED,
                 "The server asks for a token, and the call had none or another: set "
@@ -250,7 +249,11 @@ class _AskForToken(grpc.ServerInterceptor):  # type: ignore[misc]
         # Not as a call with one request: that would be waited for, in a thread.
         self._refusal = grpc.stream_stream_rpc_method_handler(refuse)
 
-    def intercept_service(self, continuation: Any, call: Any) -> Any:
+    def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], grpc.RpcMethodHandler | None],
+        call: grpc.HandlerCallDetails,
+    ) -> grpc.RpcMethodHandler | None:
         """gRPC asks who shall serve a call."""
         shown = b""
         for name, value in call.invocation_metadata or ():
@@ -264,7 +267,9 @@ class _AskForToken(grpc.ServerInterceptor):  # type: ignore[misc]
 class _CallDetails(grpc.ClientCallDetails):  # type: ignore[misc]
     """What is asked, with more metadata."""
 
-    def __init__(self, call: Any, metadata: Any) -> None:
+    def __init__(
+        self, call: grpc.ClientCallDetails, metadata: Sequence[tuple[str, str | bytes]]
+    ) -> None:
         self.method = call.method
         self.timeout = call.timeout
         self.metadata = metadata
@@ -279,15 +284,19 @@ class _ShowToken(grpc.UnaryUnaryClientInterceptor, grpc.StreamStreamClientInterc
     def __init__(self, token: str) -> None:
         self._entry = (_AUTHORIZATION, f"Bearer {token}")
 
-    def intercept_unary_unary(self, continuation: Any, call: Any, request: Any) -> Any:
+    def intercept_unary_unary(
+        self, continuation: Callable[..., grpc.Call], call: grpc.ClientCallDetails, request: object
+    ) -> grpc.Call:
         """A call with one request."""
         return continuation(self._marked(call), request)
 
-    def intercept_stream_stream(self, continuation: Any, call: Any, requests: Any) -> Any:
+    def intercept_stream_stream(
+        self, continuation: Callable[..., grpc.Call], call: grpc.ClientCallDetails, requests: object
+    ) -> grpc.Call:
         """A stream."""
         return continuation(self._marked(call), requests)
 
-    def _marked(self, call: Any) -> Any:
+    def _marked(self, call: grpc.ClientCallDetails) -> grpc.ClientCallDetails:
         return _CallDetails(call, (*(call.metadata or ()), self._entry))
 
 
@@ -311,7 +320,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _places(host: str) -> list[Any]:
+def _places(host: str) -> list[ipaddress.IPv4Address | ipaddress.IPv6Address]:
     """The addresses of a host; no host means every interface."""
     host = host.strip("[]")
     flags = 0 if host else socket.AI_PASSIVE

@@ -15,16 +15,16 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 import grpc
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 
 from millrace.core import errors
 from millrace.platform import limits, logging
 from millrace.platform.wait_reporter import WaitReporter
 from millrace.rpc import refusal
-from millrace.rpc.callers import Callers, host_of
+from millrace.rpc.callers import Callers, Handler, host_of
 from millrace.rpc.channel import start_thread
 from millrace.rpc.grpc_channel import GrpcChannel
 from millrace.rpc.security import Security, is_loopback
@@ -66,6 +66,9 @@ def method_name(remote: str) -> str:
     return re.sub(r"(?<!^)(?=[A-Z])", "_", remote).lower()
 
 
+Result = TypeVar("Result")
+
+
 class CachedThreads(concurrent.futures.Executor):
     """Runs every task at once: in an idle thread, or in a new one.
 
@@ -80,18 +83,18 @@ class CachedThreads(concurrent.futures.Executor):
         self._idle_seconds = idle_seconds
         self._lock = threading.Lock()
         self._has_task = threading.Condition(self._lock)
-        self._tasks: collections.deque[tuple[concurrent.futures.Future[Any], Callable[[], Any]]] = (
-            collections.deque()
-        )
+        self._tasks: collections.deque[
+            tuple[concurrent.futures.Future[Any], Callable[[], object]]
+        ] = collections.deque()
         self._live = 0
         self._idle = 0
         self._closed = False
 
     def submit(
-        self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any
-    ) -> concurrent.futures.Future[Any]:
+        self, fn: Callable[..., Result], /, *args: object, **kwargs: object
+    ) -> concurrent.futures.Future[Result]:
         """Runs ``fn(*args, **kwargs)`` soon."""
-        future: concurrent.futures.Future[Any] = concurrent.futures.Future()
+        future: concurrent.futures.Future[Result] = concurrent.futures.Future()
         with self._lock:
             if self._closed:
                 raise RuntimeError("cannot run a task: the server has stopped")
@@ -171,7 +174,7 @@ class RpcServer:
             threads, options=options, interceptors=self._security.interceptors()
         )
 
-    def add(self, name: str, methods: Mapping[str, tuple[Any, Any]], service: Any) -> None:
+    def add(self, name: str, methods: Methods, service: object) -> None:
         """Serves the methods of one service."""
         handlers = {
             remote: grpc.unary_unary_rpc_method_handler(
@@ -185,7 +188,7 @@ class RpcServer:
             (grpc.method_handlers_generic_handler(name, handlers),)
         )
 
-    def add_services(self, master: Any, worker: Any) -> None:
+    def add_services(self, master: object, worker: object) -> None:
         """Serves TensorFlow's master and worker services."""
         self.add(MASTER, MASTER_METHODS, master)
         self.add(WORKER, WORKER_METHODS, worker)
@@ -209,7 +212,7 @@ class RpcServer:
           register: Reads or changes a register.
         """
 
-        def exchange(pieces: Iterator[bytes], context: Any) -> Iterator[bytes]:
+        def exchange(pieces: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
             channel = accept(next(pieces, b""))
             if channel is None:
                 context.abort(grpc.StatusCode.UNAUTHENTICATED, "The ticket is not valid.")
@@ -249,7 +252,7 @@ class RpcServer:
             is no such session.
         """
 
-        def attend(request: bytes, context: Any) -> Iterator[bytes]:
+        def attend(request: bytes, context: grpc.ServicerContext) -> Iterator[bytes]:
             gone = threading.Event()
             let_go = hold(request.decode(errors="replace"))
             if let_go is None:
@@ -296,7 +299,7 @@ class RpcServer:
                 None, None, f"Could not start gRPC server: cannot listen at {address}: {why}."
             ) from error
 
-    def _guarded(self, call: Callable[[Any], Any], name: str) -> Callable[[Any, Any], Any]:
+    def _guarded(self, call: Callable[[bytes], bytes], name: str) -> Handler:
         return self._callers.counted(_guarded(call, name))
 
     def start(self) -> None:
@@ -344,7 +347,7 @@ def _message_options() -> tuple[tuple[str, int], ...]:
 _call = threading.local()
 
 
-def on_abandoned(callback: Callable[[], Any]) -> None:
+def on_abandoned(callback: Callable[[], object]) -> None:
     """Calls `callback` if the client of the call that this thread serves goes away.
 
     It is also called when the call is over, in either way, and at once when the client is gone
@@ -371,7 +374,9 @@ def caller() -> str:
     return "" if context is None else host_of(context.peer())
 
 
-def _on_bytes(method: Callable[[Any], Any], request: Any) -> Callable[[bytes], bytes]:
+def _on_bytes(
+    method: Callable[[Message], Message], request: type[Message]
+) -> Callable[[bytes], bytes]:
     """A method of messages as one of bytes; gRPC would log what cannot be read, at length."""
 
     def call(data: bytes) -> bytes:
@@ -387,8 +392,8 @@ def _on_bytes(method: Callable[[Any], Any], request: Any) -> Callable[[bytes], b
     return call
 
 
-def _guarded(call: Callable[[Any], Any], name: str) -> Callable[[Any, Any], Any]:
-    def handle(request: Any, context: Any) -> Any:
+def _guarded(call: Callable[[bytes], bytes], name: str) -> Handler:
+    def handle(request: bytes, context: grpc.ServicerContext) -> bytes:
         _call.context = context
         try:
             return call(request)
@@ -402,7 +407,8 @@ def _guarded(call: Callable[[Any], Any], name: str) -> Callable[[Any, Any], Any]
         finally:
             _call.context = None
         context.set_trailing_metadata(_SAID_BY_SERVICE)
-        context.abort(_STATUS_BY_CODE.get(code, grpc.StatusCode.UNKNOWN), _fitting(details))
+        status = _STATUS_BY_CODE.get(code, grpc.StatusCode.UNKNOWN)
+        raise context.abort(status, _fitting(details))  # which raises by itself
 
     return handle
 
@@ -426,10 +432,14 @@ def shorten(text: str, limit: int = _MAX_DETAILS) -> str:
     return f"{text[:half]}\n[...]\n{text[-half:]}"
 
 
+#: The messages that each method of a service takes and gives, by its name.
+Methods: TypeAlias = Mapping[str, tuple[type[Message], type[Message]]]
+
+
 class Stub:
     """Calls the methods of a remote service: ``stub.create_session(request)``."""
 
-    def __init__(self, connection: Connection, name: str, methods: Mapping[str, Any]) -> None:
+    def __init__(self, connection: Connection, name: str, methods: Methods) -> None:
         self._connection = connection
         self._calls = {
             method_name(remote): connection.grpc_channel.unary_unary(
@@ -440,17 +450,22 @@ class Stub:
             for remote, (request, response) in methods.items()
         }
 
-    def __getattr__(self, method: str) -> Callable[..., Any]:
+    def __getattr__(self, method: str) -> Callable[..., Message]:
         call = self._calls[method]
 
-        def invoke(request: Any, timeout: float | None = None, wait_for_ready: bool = False) -> Any:
+        def invoke(
+            request: Message, timeout: float | None = None, wait_for_ready: bool = False
+        ) -> Message:
             return self._connection.call(call, request, timeout, wait_for_ready, method)
 
         return invoke
 
     def begin(
-        self, method: str, request: Any, on_done: Callable[[Any, errors.OpError | None], None]
-    ) -> Callable[[], Any]:
+        self,
+        method: str,
+        request: Message,
+        on_done: Callable[[Message, errors.OpError | None], None],
+    ) -> Callable[[], object]:
         """Calls a method without waiting for the answer.
 
         Args:
@@ -467,7 +482,7 @@ class Stub:
             on_done(None, errors.CancelledError(None, None, str(error)))
             return lambda: None
 
-        def done(answer: Any) -> None:
+        def done(answer: grpc.Future) -> None:
             try:
                 response = answer.result()
             except grpc.RpcError as error:
@@ -478,7 +493,7 @@ class Stub:
                 on_done(response, None)
 
         future.add_done_callback(done)
-        cancel: Callable[[], Any] = future.cancel
+        cancel: Callable[[], object] = future.cancel
         return cancel
 
 
@@ -542,12 +557,12 @@ class Connection:
 
     def call(
         self,
-        method: Any,
-        request: Any,
+        method: grpc.UnaryUnaryMultiCallable,
+        request: Message | bytes,
         timeout: float | None = None,
         wait_for_ready: bool = False,
         name: str = "a call",
-    ) -> Any:
+    ) -> Message | bytes:
         """Calls a method and waits for the answer.
 
         Not with gRPC's own blocking call: a Ctrl-C during one leaves a lock of the connection
@@ -575,7 +590,7 @@ class Connection:
             answer.cancel()
             raise
 
-    def _wait_for(self, answer: Any, name: str) -> Any:
+    def _wait_for(self, answer: grpc.Future, name: str) -> Message | bytes:
         """Waits on, as long as the server is there, and says so.
 
         Raises:
@@ -681,7 +696,7 @@ class Connection:
         if why is not None:
             raise errors.UnauthenticatedError(None, None, why)
 
-    def error_of(self, error: Any) -> errors.OpError:
+    def error_of(self, error: grpc.RpcError) -> errors.OpError:
         """A gRPC failure as TensorFlow's exception."""
         code = error.code().value[0]
         details = error.details() or ""

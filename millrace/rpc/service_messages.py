@@ -4,9 +4,12 @@ Field numbers are TensorFlow's, so what is serialized here is what its clients s
 Messages within messages are the classes of `millrace.core.config`.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 from google.protobuf import descriptor_pool
+from google.protobuf.message import Message
 
 from millrace.core import config  # noqa: F401  # puts the messages named below into the pool
 from millrace.data.messages import declare
@@ -15,7 +18,7 @@ _FILE = "millrace/rpc/{}.proto"
 _PACKAGE = "millrace.rpc"
 
 
-def _declare(name: str, table: dict[str, str]) -> dict[str, Any]:
+def _declare(name: str, table: dict[str, str]) -> dict[str, type[Message]]:
     return declare(_FILE.format(name), _PACKAGE, table, pool=descriptor_pool.Default())
 
 

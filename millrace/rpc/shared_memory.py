@@ -19,10 +19,11 @@ import os
 import secrets
 import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from millrace.core.value import JsonObject, Value
 from millrace.core.written import Written
 
 #: Tensors of fewer bytes travel in the message: the system copies them as quickly.
@@ -93,7 +94,7 @@ class Segment:
         """Whether the receiver holds nothing in it."""
         return self._map[0] == _FREE
 
-    def write(self, arrays: list[Any], starts: Sequence[int]) -> None:
+    def write(self, arrays: list[Value], starts: Sequence[int]) -> None:
         """Copies arrays to their places, and marks it used."""
         self._map[0] = _USED
         try:
@@ -124,7 +125,9 @@ class Outgoing:
         self._made = 0
         self._closed = False
 
-    def place(self, arrays: list[Any], starts: Sequence[int], size: int) -> tuple[int, int] | None:
+    def place(
+        self, arrays: list[Value], starts: Sequence[int], size: int
+    ) -> tuple[int, int] | None:
         """Writes arrays into a segment.
 
         Args:
@@ -219,7 +222,11 @@ class Incoming:
         return memoryview(made).cast("B")
 
 
-def _block_type(size: int) -> Any:
+#: A class of blocks of one size, with `from_buffer` of ctypes; made at run time.
+BlockType: TypeAlias = Any
+
+
+def _block_type(size: int) -> BlockType:
     found = _block_types.get(size)
     if found is None:
         if len(_block_types) > 1024:
@@ -228,7 +235,7 @@ def _block_type(size: int) -> Any:
     return found
 
 
-_block_types: dict[int, Any] = {}
+_block_types: dict[int, BlockType] = {}
 
 
 class Probe:
@@ -239,7 +246,7 @@ class Probe:
         self._descriptor = make_file(_TOKEN_BYTES)
         os.pwrite(self._descriptor, self._token, 0)
 
-    def offer(self) -> dict[str, Any]:
+    def offer(self) -> JsonObject:
         """What another task needs to try it."""
         return {"process": os.getpid(), "file": self._descriptor, "token": self._token.hex()}
 
@@ -250,8 +257,10 @@ class Probe:
             os.close(descriptor)
 
 
-def can_share(offer: Any) -> int | None:
+def can_share(offer: JsonObject | None) -> int | None:
     """The process that made the offer, if its memory can be reached from here."""
+    if offer is None:
+        return None
     try:
         process = int(offer["process"])
         with open_file(process, int(offer["file"])) as found:

@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from millrace.core.convert import Array
 from millrace.rpc import shared_memory
 
 IS_SUPPORTED = shared_memory.IS_SUPPORTED and platform.machine().lower() in ("x86_64", "amd64")
@@ -79,10 +80,14 @@ class Location(NamedTuple):
         return location
 
 
+#: The type and the shape of an array.
+ArrayKind = tuple["np.dtype[Any]", tuple[int, ...]]
+
+
 class Snapshot:
     """A snapshot, for its owner; one thread at a time."""
 
-    def __init__(self, kinds: Sequence[tuple[Any, Any]], starts: Sequence[int], size: int) -> None:
+    def __init__(self, kinds: Sequence[ArrayKind], starts: Sequence[int], size: int) -> None:
         """Makes a snapshot that has no version yet.
 
         Args:
@@ -131,7 +136,7 @@ class Snapshot:
         self._control[_WAS_READ] = 0
         return True
 
-    def publish(self, arrays: Sequence[Any]) -> bool:
+    def publish(self, arrays: Sequence[Array]) -> bool:
         """Publishes arrays of its types and shapes; False if there is no page for them."""
         page = self._free_page()
         if page is None:
@@ -201,8 +206,8 @@ class SnapshotReader:
         self,
         process: int,
         location: Location,
-        kinds: Sequence[tuple[Any, Any]],
-        layout: tuple[Any, int],
+        kinds: Sequence[ArrayKind],
+        layout: tuple[list[int], int],
     ) -> None:
         """Finds a snapshot.
 
@@ -234,7 +239,7 @@ class SnapshotReader:
         """Whether no version will be published any more."""
         return self._words[_PUBLISHED] == _OVER
 
-    def take(self) -> list[Any] | None:
+    def take(self) -> list[Array] | None:
         """The version that is published, to be looked at but not changed; None if there is none.
 
         It stays as it is while somebody holds one of the arrays.
@@ -260,7 +265,7 @@ class SnapshotReader:
             self.leave(cell)
         return None
 
-    def _open(self, number: int) -> Any:
+    def _open(self, number: int) -> mmap.mmap | None:
         """The memory of a page that was not used before; None if it cannot be used."""
         try:
             page = shared_memory.open_file(self._process, self._words[_FIRST_FILE + number])

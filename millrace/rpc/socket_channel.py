@@ -17,10 +17,12 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+from millrace.core.value import Buffer, Value
 from millrace.rpc import shared_memory
 from millrace.rpc.channel import Channel, Handler, start_thread
 from millrace.rpc.message import ORDERS, Message, encode
 from millrace.rpc.message_reader import MessageReader
+from millrace.rpc.tls_socket import StreamSocket
 from millrace.rpc.turns import Turn
 
 _MAX_BUFFERS = 512  # of one call; the system's limit is 1024
@@ -34,7 +36,7 @@ class SocketChannel(Channel):
 
     def __init__(
         self,
-        connection: Any,
+        connection: StreamSocket,
         handler: Handler,
         peer: str = "",
         incarnation: int = 0,
@@ -91,14 +93,16 @@ class SocketChannel(Channel):
             self._end(f"The connection broke ({failure})")
             raise self._closed_error()
 
-    def _place(self, arrays: list[Any], starts: Sequence[int], size: int) -> tuple[int, int] | None:
+    def _place(
+        self, arrays: list[Value], starts: Sequence[int], size: int
+    ) -> tuple[int, int] | None:
         assert self._outgoing is not None
         placed = self._outgoing.place(arrays, starts, size)
         if placed is not None:
             self.traffic.bytes_sent += size
         return placed
 
-    def _write_some(self, buffers: list[Any]) -> list[Any]:
+    def _write_some(self, buffers: list[Buffer]) -> list[Buffer]:
         """Writes what fits without waiting; returns the rest."""
         first = 0
         while first < len(buffers):
@@ -200,7 +204,7 @@ class SocketChannel(Channel):
             self._has_room.notify_all()
 
 
-def _tune(connection: Any) -> None:
+def _tune(connection: StreamSocket) -> None:
     for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
         connection.setsockopt(socket.SOL_SOCKET, option, _SOCKET_BUFFER)
     if connection.family != socket.AF_UNIX:

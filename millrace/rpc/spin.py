@@ -16,10 +16,10 @@ long tells that this has happened; then threads sleep as ever for a while, which
 from __future__ import annotations
 
 import os
+import select
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
 
 #: The longest wait without sleep: the next message of a step that is worth it comes sooner.
 _SECONDS = 0.002
@@ -65,7 +65,7 @@ class SpinPolicy:
         )
 
     def until(
-        self, poll: Any, is_over: Callable[[], Any], in_round: bool = False
+        self, poll: select.poll, is_over: Callable[[], object], in_round: bool = False
     ) -> list[tuple[int, int]]:
         """Looks for a moment whether there is something to read; what `poll` found.
 
@@ -96,7 +96,7 @@ class SpinPolicy:
             self._one.release()
         return []
 
-    def _offering(self, poll: Any, is_over: Callable[[], Any]) -> list[tuple[int, int]]:
+    def _offering(self, poll: select.poll, is_over: Callable[[], object]) -> list[tuple[int, int]]:
         """Looks, and offers the core to others after each look that finds nothing."""
         if not self._one.acquire(blocking=False):
             return []

@@ -17,7 +17,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import TypeAlias, cast
 
 #: Smaller buffers are put together: each write becomes a record with a cost of its own.
 _JOINED_BYTES = 16 << 10
@@ -56,9 +56,9 @@ class TlsSocket:
         #: As many bytes of what the caller will give next are in `_unsent` already.
         self._ahead = 0
 
-    def setsockopt(self, *arguments: Any) -> None:
+    def setsockopt(self, level: int, option: int, value: int | bytes) -> None:
         """As for a socket."""
-        self._socket.setsockopt(*arguments)
+        self._socket.setsockopt(level, option, value)
 
     def settimeout(self, seconds: float | None) -> None:
         """As for a socket; for reading and for the handshake."""
@@ -107,7 +107,7 @@ class TlsSocket:
 
     # -- Writing ---------------------------------------------------------------------------
 
-    def sendmsg(self, buffers: Sequence[memoryview], ancillary: Any = (), flags: int = 0) -> int:
+    def sendmsg(self, buffers: Sequence[memoryview], ancillary: object = (), flags: int = 0) -> int:
         """Writes what can be written without waiting; how many bytes that was.
 
         The caller gives the rest again, to this or to `sendall`, before anything else.
@@ -249,3 +249,7 @@ def _pieces(buffers: Sequence[memoryview]) -> list[memoryview]:
     if small:
         pieces.append(memoryview(b"".join(small)))
     return pieces
+
+
+#: A connection: plain, or with TLS.
+StreamSocket: TypeAlias = socket.socket | TlsSocket

@@ -17,7 +17,7 @@ import select
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Protocol, cast
 
 from millrace.rpc.spin import spin_policy
 
@@ -95,10 +95,16 @@ class Turn:
         self._unpark.set()
 
 
+class HasTurn(Protocol):
+    """A channel; one with a turn is `Readable`."""
+
+    turn: Turn | None
+
+
 class Readable(Protocol):
     """A channel that threads can take turns to read."""
 
-    turn: Turn | None
+    turn: Turn
 
     @property
     def is_open(self) -> bool:
@@ -126,8 +132,8 @@ class Listener:
 
     def __init__(self) -> None:
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._channels: tuple[Any, ...] = ()
-        self._numbers: dict[int, Any] = {}
+        self._channels: tuple[Readable, ...] = ()
+        self._numbers: dict[int, Readable] = {}
         self._poll = select.poll()
         self._is_asleep = False
         self._is_busy = False
@@ -136,7 +142,7 @@ class Listener:
     def __del__(self) -> None:
         os.close(self._wake)
 
-    def _listen(self, channels: Sequence[Any], numbers: Sequence[int]) -> None:
+    def _listen(self, channels: Sequence[Readable], numbers: Sequence[int]) -> None:
         self._channels = tuple(channels)
         self._numbers = dict(zip(numbers, channels, strict=True))
         self._poll = select.poll()
@@ -144,7 +150,7 @@ class Listener:
         for number in self._numbers:
             self._poll.register(number, select.POLLIN)
 
-    def wait(self, seconds: float, is_over: Callable[[], Any]) -> bool:
+    def wait(self, seconds: float, is_over: Callable[[], object]) -> bool:
         """Reads until something is there, or time has passed.
 
         Args:
@@ -169,9 +175,9 @@ class Listener:
             for turn in taken:
                 turn.leave()
 
-    def _read(self, deadline: float, is_over: Callable[[], Any]) -> bool:
+    def _read(self, deadline: float, is_over: Callable[[], object]) -> bool:
         while not is_over():
-            ready: list[Any] = []
+            ready: list[Readable] = []
             for channel in self._channels:
                 if channel.has_more:
                     ready.append(channel)
@@ -185,7 +191,7 @@ class Listener:
                     return False
         return True
 
-    def _ready(self, seconds: float, is_over: Callable[[], Any]) -> list[Any]:
+    def _ready(self, seconds: float, is_over: Callable[[], object]) -> list[Readable]:
         """Sleeps until a channel can be read, or `wake` is called."""
         self._is_asleep = True
         try:
@@ -222,23 +228,26 @@ class Listener:
 _local = threading.local()
 
 
-def listener(channels: Sequence[Any], in_round: bool = False) -> Listener | None:
+def listener(channels: Sequence[HasTurn], in_round: bool = False) -> Listener | None:
     """This thread's listener, for these channels; None when it cannot read one of them.
 
     Args:
       channels: The channels.
       in_round: Whether the tasks at their other ends wait for others themselves.
     """
+    readable = cast(Sequence[Readable], channels)  # if all have turns
     found: Listener | None = getattr(_local, "listener", None)
     if found is not None:
         if found._is_busy:  # It handles a message, and that waits for another one.
             return None
         found.in_round = in_round
-        if found._channels == tuple(channels):
+        if found._channels == tuple(readable):
             return found
     numbers = []
-    for channel in channels:
-        if channel.turn is None or not channel.is_open:
+    if any(channel.turn is None for channel in channels):
+        return None
+    for channel in readable:
+        if not channel.is_open:
             return None
         numbers.append(channel.fileno())
         if numbers[-1] < 0:  # closed by another thread since we looked
@@ -246,5 +255,5 @@ def listener(channels: Sequence[Any], in_round: bool = False) -> Listener | None
     if found is None:
         found = _local.listener = Listener()
         found.in_round = in_round
-    found._listen(channels, numbers)
+    found._listen(readable, numbers)
     return found

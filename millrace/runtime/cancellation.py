@@ -30,7 +30,7 @@ class Cancellation:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._callbacks: dict[int, Callable[[], None]] = {}
+        self._callbacks: dict[int, Callable[[], object]] = {}
         #: How many were given out.
         self._tokens = 0
         self._error: errors.OpError | None = None
@@ -53,7 +53,7 @@ class Cancellation:
         """Why the step was cancelled, or None."""
         return self._error
 
-    def register(self, callback: Callable[[], None]) -> int | None:
+    def register(self, callback: Callable[[], object]) -> int | None:
         """A token for `deregister`; None (and no call) when already cancelled."""
         with self._lock:
             if self._error is not None:

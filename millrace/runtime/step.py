@@ -5,18 +5,27 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from millrace.core.resource_handle import ResourceHandle
+from millrace.core.value import Value
 from millrace.passes.function_body import bodies_of, random_name
 from millrace.passes.node import Node
 from millrace.platform.file_access import FileAccess
 from millrace.runtime.cancellation import Cancellation
 from millrace.runtime.future import Future
 from millrace.runtime.resources import ResourceStore
+from millrace.runtime.step_services import EffectRecord, Exchange, MessageReader
+
+if TYPE_CHECKING:
+    from millrace.runtime.plan import Plan
+
+State = TypeVar("State")
+#: Runs a plan with its arguments as part of a step, and returns its results.
+Runner = Callable[["Plan", "Step", Sequence[Value]], list[Value]]
 
 
 class SessionState:
@@ -48,12 +57,13 @@ class SessionState:
             self._counts[name] = count + 1
         return 0 if _is_seeded(node) else self._salt, count & 0xFFFFFFFF
 
-    def state_of(self, node: Node, create: Any) -> Any:
+    def state_of(self, node: Node, create: Callable[[], State]) -> State:
         """The session-long state of a host kernel, made by `create` the first time."""
         with self._lock:
             if node.name not in self.kernel_state:
                 self.kernel_state[node.name] = create()
-            return self.kernel_state[node.name]
+            found: State = self.kernel_state[node.name]
+            return found
 
     def for_dataset(self) -> SessionState:
         """A session for the functions of one dataset: the same state, random counts of its own.
@@ -110,7 +120,7 @@ class Step:
     def __init__(
         self,
         session: SessionState,
-        runner: Any,
+        runner: Runner,
         *,
         trace: bool = False,
         timeout: float | None = None,
@@ -128,16 +138,16 @@ class Step:
         self.deadline = None if timeout is None else time.monotonic() + timeout
         #: Says why other tasks let the step wait; asked when a wait lasts, and may take a moment.
         self.why: Callable[[], str] = str
-        #: Sends to and receives from the other tasks of a step; None when there are none.
-        self.exchange: Any = None
+        #: Sends to and receives from the other tasks; set only where there may be some.
+        self.exchange: Exchange
         #: Decides what an attempt of a numbered step changes (`server.drivers.effects`); or None.
-        self.record: Any = None
+        self.record: EffectRecord | None = None
         #: Reads what other tasks send, for a thread that waits for it; None when others do.
-        self.listener: Any = None
+        self.listener: MessageReader | None = None
 
-    def run_plan(self, plan: Any, args: list[Any]) -> list[Any]:
+    def run_plan(self, plan: Plan, args: list[Value]) -> list[Value]:
         """Runs the plan of a function's body as part of this step; values stay where they are."""
-        return self._runner(plan, self, args)  # type: ignore[no-any-return]
+        return self._runner(plan, self, args)
 
     def for_session(self, session: SessionState) -> Step:
         """A step of another session that is run as this one is, and outlives it."""
@@ -165,11 +175,11 @@ class Step:
                 return
 
     def forget_random(self) -> None:
-        """Lets random nodes count again: the next iteration of a loop draws anew."""
+        """Lets random nodes count again: the next iteration of a loop draws other numbers."""
         self._counted.clear()
 
     def random_counters(self, nodes: list[Node]) -> np.ndarray:
-        """A (salt, count) row a node; a node counts once in a step."""
+        """A (salt, count) row per node; a node counts once in a step."""
         rows = np.empty((len(nodes), 2), np.uint32)
         for row, node in zip(rows, nodes, strict=True):
             name = random_name(node)

@@ -87,7 +87,7 @@ class Waiter:
             share.pause()
         listener = self._step.listener if may_read else None
         try:
-            if listener is None:
+            if listener is None or seconds is None:
                 self._wait_to_be_told(seconds, has_come)
             elif not listener.wait(seconds, has_come):
                 with listener.following():

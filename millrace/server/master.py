@@ -8,10 +8,10 @@ import queue
 import secrets
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from millrace.core import errors
 from millrace.core.cluster_spec import ClusterSpec
+from millrace.core.config import ConfigProto
 from millrace.graph.graph import Graph
 from millrace.platform import logging
 from millrace.platform.file_access import FileAccess
@@ -41,8 +41,8 @@ class Master:
         worker: Worker,
         peers: Peers,
         cluster: ClusterSpec,
-        devices: Callable[[], list[Any]],
-        default_config: Any,
+        devices: Callable[[], list[service_messages.DeviceAttributes]],
+        default_config: ConfigProto,
     ) -> None:
         self.worker = worker
         self.peers = peers
@@ -71,7 +71,7 @@ class Master:
     def create_session(
         self,
         graph: Graph,
-        config: Any,
+        config: ConfigProto,
         target: str = "",
         file_access: FileAccess | None = None,
         client: str = "",

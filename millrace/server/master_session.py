@@ -19,6 +19,7 @@ from tensorboard.compat.proto import step_stats_pb2
 
 from millrace.core import errors
 from millrace.core.cluster_spec import ClusterSpec
+from millrace.core.config import ConfigProto, RunMetadata, RunOptions
 from millrace.core.device_spec import DeviceSpec, task_of
 from millrace.core.value import Value
 from millrace.graph.graph import Graph
@@ -76,7 +77,7 @@ class MasterSession:
         self,
         master: Master,
         graph: Graph,
-        config: Any,
+        config: ConfigProto,
         target: str = "",
         file_access: FileAccess | None = None,
         client: str = "",
@@ -288,7 +289,11 @@ class MasterSession:
     # -- Running ---------------------------------------------------------------------------
 
     def run(
-        self, prepared: PreparedStep, values: Sequence[Value], options: Any, run_metadata: Any
+        self,
+        prepared: PreparedStep,
+        values: Sequence[Value],
+        options: RunOptions,
+        run_metadata: RunMetadata,
     ) -> list[Value]:
         """Runs one step; this task's partition in the calling thread."""
         timeout = self._config.operation_timeout_in_ms
@@ -358,14 +363,15 @@ class MasterSession:
         with self._lock:
             if self._closed:
                 raise self._closed_error()
-            self._worker.begin(prepared.graph, number, step)
+            exchange = self._worker.begin(prepared.graph, number, step)
             self._steps.add(number)
         master = self._master
         pending = master.pending[number] = PendingStep(
             number, prepared, context, self._worker, master.peers, self.graph, master.ask_why
         )
         if prepared.remote:
-            step.exchange.pending = pending
+            exchange.pending = pending
+            pending.exchange = exchange
             step.why = pending.why
         return pending
 
@@ -375,14 +381,15 @@ class MasterSession:
         self._master.forget(number)
         # Else step and pending step would hold each other.
         step.why = str
-        step.exchange.pending = None
+        if pending.exchange is not None:
+            pending.exchange.pending = None
         self._steps.discard(number)
         self._worker.end(number)
 
     def _closed_error(self) -> errors.CancelledError:
         return errors.CancelledError(None, None, "Session has been closed.")
 
-    def _fill_partition_graphs(self, run_metadata: Any, prepared: PreparedStep) -> None:
+    def _fill_partition_graphs(self, run_metadata: RunMetadata, prepared: PreparedStep) -> None:
         graph = prepared.graph
         fill_partition_graphs(run_metadata, graph.nodes, graph.arguments)
         for each in prepared.remote:
@@ -398,7 +405,7 @@ class MasterSession:
 
     def partial_run_setup(
         self, fetches: Sequence[Tensor], targets: Sequence[Operation], feeds: Sequence[Tensor]
-    ) -> Any:
+    ) -> DistributedPartialRun:
         """Starts a step whose feeds arrive in parts, here; other tasks get theirs from here."""
         prepared = self._prepare(fetches, targets, feeds, partial=True)
         step = Step(self._state.state, executor.run_values)
@@ -415,8 +422,8 @@ class MasterSession:
         run: DistributedPartialRun,
         fetches: Sequence[Tensor],
         targets: Sequence[Operation],
-        values: dict[Tensor, Any],
-    ) -> list[Any]:
+        values: dict[Tensor, Value],
+    ) -> list[Value]:
         """Gives more feeds and waits for some of the fetches."""
         run.check_feeds(values)
         check_can_be_computed(fetches, targets, {*run.feeds} - {*values}, run.all_feeds)
@@ -457,7 +464,7 @@ class MasterSession:
         """Forgets a tensor that `tf.get_session_handle` kept."""
         self._state.state.tensors.pop(handle, None)
 
-    def list_devices(self) -> list[Any]:
+    def list_devices(self) -> list[service_messages.DeviceAttributes]:
         """The devices of all tasks of this session."""
         return list(self._devices)
 
@@ -526,7 +533,7 @@ def _from_task(task: str, error: errors.OpError) -> errors.OpError:
     return named
 
 
-def _add_remote_stats(run_metadata: Any, answers: Iterable[PartitionFinished]) -> None:
+def _add_remote_stats(run_metadata: RunMetadata, answers: Iterable[PartitionFinished]) -> None:
     for answer in answers:
         stats = step_stats_pb2.StepStats()
         stats.ParseFromString(answer.trace)

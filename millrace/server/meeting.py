@@ -17,6 +17,7 @@ from typing import Any
 
 from millrace.core import errors
 from millrace.core.cluster_spec import ClusterSpec
+from millrace.core.config import ConfigProto
 from millrace.core.device_spec import task_of
 from millrace.platform import logging
 from millrace.platform.wait_reporter import WaitReporter
@@ -35,7 +36,7 @@ _RENEW_SECONDS = 5.0
 
 
 def choose_tasks(
-    config: Any, target: str, cluster: ClusterSpec, me: str, my_address: str
+    config: ConfigProto, target: str, cluster: ClusterSpec, me: str, my_address: str
 ) -> tuple[str, dict[str, str]]:
     """The tasks that a session has.
 
@@ -94,8 +95,11 @@ class Meeting:
         self._learned_at = float("-inf")
 
     def meet(
-        self, tasks: dict[str, str], mine: list[Any], needed: Collection[str] = ()
-    ) -> list[Any]:
+        self,
+        tasks: dict[str, str],
+        mine: list[service_messages.DeviceAttributes],
+        needed: Collection[str] = (),
+    ) -> list[service_messages.DeviceAttributes]:
         """The devices of all tasks, those of the master's first; waits until all have answered.
 
         Args:
@@ -116,7 +120,12 @@ class Meeting:
         """Stops waiting for tasks; nothing happens when all have been met."""
         self._given_up.set()
 
-    def _meet(self, tasks: dict[str, str], mine: list[Any], needed: Collection[str]) -> list[Any]:
+    def _meet(
+        self,
+        tasks: dict[str, str],
+        mine: list[service_messages.DeviceAttributes],
+        needed: Collection[str],
+    ) -> list[service_messages.DeviceAttributes]:
         here = self._peers.me.address
         found: dict[str, list[Any]] = {self._home: mine}
         failures: dict[str, errors.OpError] = {}
@@ -161,7 +170,7 @@ class Meeting:
 
     def _ask(
         self, task: str, address: str, has_left: Callable[[str, str], bool]
-    ) -> list[Any] | None:
+    ) -> list[service_messages.DeviceAttributes] | None:
         """The devices of a task; waits until it answers, or None when it has left the job."""
         reporter = WaitReporter("CreateSession has waited")
         renewed = time.monotonic()

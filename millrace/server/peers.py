@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 from millrace.core import errors
+from millrace.core.value import JsonObject
 from millrace.platform import logging
 from millrace.protocol.doubt import Doubt
 from millrace.protocol.membership import Membership, Verdict
@@ -28,6 +29,7 @@ from millrace.rpc.message import Kind, Message
 from millrace.rpc.security import Security
 from millrace.rpc.service import Connection
 from millrace.rpc.socket_channel import SocketChannel
+from millrace.rpc.tls_socket import StreamSocket
 from millrace.server.drivers.time_limit import within
 
 PLAIN = "grpc"
@@ -282,7 +284,7 @@ class Peers:
             return None
         return channel
 
-    def _accept_socket(self, proof: bytes, connection: Any) -> bool:
+    def _accept_socket(self, proof: bytes, connection: StreamSocket) -> bool:
         used = self._use_ticket(proof)
         if used is None:
             return False
@@ -296,7 +298,7 @@ class Peers:
             return False
         return True
 
-    def _offer(self) -> dict[str, Any]:
+    def _offer(self) -> JsonObject:
         return {} if self._probe is None else {"memory": self._probe.offer()}
 
     def _use_ticket(self, proof: bytes) -> _Ticket | None:

@@ -12,12 +12,13 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 from millrace.core import errors
 from millrace.core.cluster_spec import ClusterDef, ClusterSpec
 from millrace.core.config import ConfigProto
+from millrace.core.value import JsonObject
 from millrace.graph.graph import Graph
 from millrace.observe import last_status, machine
 from millrace.observe.events import EVENTS
@@ -83,11 +84,11 @@ class Server:
 
     def __init__(
         self,
-        server_or_cluster_def: Any,
+        server_or_cluster_def: Description,
         job_name: str | None = None,
         task_index: int | None = None,
         protocol: str | None = None,
-        config: Any = None,
+        config: ConfigProto = None,
         start: bool = True,
         security: Security | None = None,
         allowed_folders: Sequence[str] | None = None,
@@ -185,7 +186,7 @@ class Server:
             return json.dumps({"waits": self._worker.waits(int(question))}).encode()
         return json.dumps(self.status()).encode()
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> JsonObject:
         """What this task holds and does, in plain values."""
         return {
             "task": self._task,
@@ -225,7 +226,7 @@ class Server:
         tasks = _tasks(self._cluster, definition.job_name)
         return tasks[definition.task_index]
 
-    def _devices(self) -> list[Any]:
+    def _devices(self) -> list[service_messages.DeviceAttributes]:
         count = self._server_def.default_session_config.device_count.get("CPU", 1) or 1
         return [
             service_messages.DeviceAttributes(
@@ -240,7 +241,7 @@ class Server:
     # -- What users call -------------------------------------------------------------------
 
     @property
-    def server_def(self) -> Any:
+    def server_def(self) -> service_messages.ServerDef:
         """A ServerDef that describes this server."""
         return self._server_def
 
@@ -360,7 +361,7 @@ class Server:
             self._stopped.set()
 
     @staticmethod
-    def create_local_server(config: Any = None, start: bool = True) -> Server:
+    def create_local_server(config: ConfigProto = None, start: bool = True) -> Server:
         """A server of a cluster of its own, on any free port of this machine."""
         return Server({"local": ["localhost:0"]}, protocol=None, config=config, start=start)
 
@@ -376,7 +377,7 @@ class Server:
         """The channels to other tasks."""
         return self._peers
 
-    def create_session(self, graph: Graph, config: Any) -> MasterSession:
+    def create_session(self, graph: Graph, config: ConfigProto) -> MasterSession:
         """A session for a client in this process, which shares its graph."""
         self._settle_threads(graph)
         merged = ConfigProto()
@@ -398,7 +399,7 @@ class Server:
         if count:
             threads.use(count)
 
-    def reset(self, containers: list[str] | None, config: Any) -> None:
+    def reset(self, containers: list[str] | None, config: ConfigProto) -> None:
         """Drops containers on all tasks."""
         self._master.reset(containers or [], list(config.device_filters))
 
@@ -444,13 +445,22 @@ def _bind_address(host: str, port: str) -> tuple[str, str]:
     return bind_host or host, bind_port or port
 
 
+#: How `Server` is told of its cluster: a ServerDef, or what `ClusterSpec` takes.
+Description: TypeAlias = (
+    service_messages.ServerDef
+    | ClusterDef
+    | ClusterSpec
+    | Mapping[str, Sequence[str] | Mapping[int, str]]
+)
+
+
 def make_server_def(
-    description: Any,
+    description: Description,
     job_name: str | None,
     task_index: int | None,
     protocol: str | None,
-    config: Any,
-) -> Any:
+    config: ConfigProto,
+) -> service_messages.ServerDef:
     """The ServerDef for the arguments of `Server`.
 
     Raises:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from tensorboard.compat.proto import step_stats_pb2
 
+from millrace.core.value import Value
 from millrace.observe.observation import OBSERVED
 
 _MAX_STEPS = 1024
@@ -58,7 +59,7 @@ class TransferLog:
         self.enabled = True
 
     def note(
-        self, step: int, names: Sequence[str], source: str, to: str, values: Any, start: int
+        self, step: int, names: Sequence[str], source: str, to: str, values: Value, start: int
     ) -> None:
         """Keeps what has just arrived.
 
@@ -83,7 +84,7 @@ class TransferLog:
             while len(self._steps) > self._max_steps:
                 self._steps.popitem(last=False)
 
-    def take(self, steps: Iterable[int]) -> dict[int, Any]:
+    def take(self, steps: Iterable[int]) -> dict[int, step_stats_pb2.StepStats]:
         """The StepStats of the steps that the log has something of; they are forgotten."""
         with self._lock:
             known = [step for step in dict.fromkeys(steps) if step in self._steps]
@@ -96,13 +97,13 @@ class TransferLog:
             self._steps.clear()
 
 
-def _size(value: Any) -> int:
+def _size(value: Value) -> int:
     if getattr(getattr(value, "dtype", None), "kind", "") == "O":
         return sum(len(text) for text in value.flat)
     return int(getattr(value, "nbytes", 0))
 
 
-def _as_step_stats(transfers: Iterable[Transfer]) -> Any:
+def _as_step_stats(transfers: Iterable[Transfer]) -> step_stats_pb2.StepStats:
     stats = step_stats_pb2.StepStats()
     rows: dict[str, Any] = {}
     for transfer in transfers:

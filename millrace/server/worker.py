@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from millrace.core import errors
-from millrace.core.value import Value
+from millrace.core.value import JsonObject, Value
 from millrace.observe import holdings
 from millrace.platform import limits
 from millrace.protocol.step import events, instructions
@@ -33,6 +33,7 @@ from millrace.runtime.resources import ResourceStore, VariableSlot
 from millrace.runtime.step import Step
 from millrace.server.drivers import wire
 from millrace.server.drivers.effects import TaskRecord
+from millrace.server.drivers.exchange import Exchange
 from millrace.server.drivers.partition_run import OnDone, PartitionRun, RepeatedRun
 from millrace.server.drivers.relay import Relay
 from millrace.server.drivers.snapshots import Snapshots
@@ -250,8 +251,11 @@ class Worker:
             else:
                 _PERFORM[type(instruction)](self, instruction)
 
-    def begin(self, graph: RegisteredGraph, number: int, step: Step) -> None:
+    def begin(self, graph: RegisteredGraph, number: int, step: Step) -> Exchange:
         """Makes known that this task's own master runs its partition of a step.
+
+        Returns:
+          How the partition reaches the other tasks.
 
         Raises:
           OpError: The step has failed already.
@@ -263,6 +267,7 @@ class Worker:
                 raise refused.error
             self._runs[number] = run
         step.cancellation.register(run.end_waits)
+        return run.exchange
 
     def end(self, number: int) -> None:
         """Forgets a step that this task's own master has run."""
@@ -366,7 +371,7 @@ class Worker:
         """Drops resource containers, the default one when none is named."""
         self.resources.clear(list(containers) or None)
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> JsonObject:
         """What it holds and has done, in plain values."""
         variables = []
         global_step = None

@@ -9,12 +9,15 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+
+from tensorboard.compat.proto import graph_pb2, node_def_pb2, tensor_pb2
 
 from millrace.core import dtypes, errors
+from millrace.core.convert import Array
 from millrace.core.tensor_proto import make_ndarray
 from millrace.graph import registry
 from millrace.graph.function import Function
+from millrace.graph.operation import Operation
 from millrace.passes.node import Node
 from millrace.platform import limits
 from millrace.rpc.callers import host_of
@@ -39,7 +42,7 @@ def check_no_python(nodes: Iterable[Node]) -> None:
             _check_no_python_in(function, node, set())
 
 
-def _functions_in(node: Any) -> Iterator[Function]:
+def _functions_in(node: Node | Operation) -> Iterator[Function]:
     """The functions among the attributes of a node or operation, whatever it does with them."""
     for value in node.attrs.values():
         for each in value if isinstance(value, list) else (value,):
@@ -47,7 +50,7 @@ def _functions_in(node: Any) -> Iterator[Function]:
                 yield each
 
 
-def _check_no_python_in(function: Function, caller: Any, seen: set[str]) -> None:
+def _check_no_python_in(function: Function, caller: Node | Operation, seen: set[str]) -> None:
     if function.name in seen:
         return
     seen.add(function.name)
@@ -58,7 +61,7 @@ def _check_no_python_in(function: Function, caller: Any, seen: set[str]) -> None
             _check_no_python_in(inner, caller, seen)
 
 
-def _runs_python(name: str, kind: str, source: Any) -> errors.PermissionDeniedError:
+def _runs_python(name: str, kind: str, source: Operation | None) -> errors.PermissionDeniedError:
     return errors.PermissionDeniedError(
         None,
         source,
@@ -75,7 +78,7 @@ class GraphSize:
         self._nodes = 0
         self._bytes = 0
 
-    def add(self, graph_def: Any) -> None:
+    def add(self, graph_def: graph_pb2.GraphDef) -> None:
         """Counts what a client adds to its graph.
 
         Raises:
@@ -94,7 +97,7 @@ class GraphSize:
         self._nodes, self._bytes = nodes, size
 
 
-def _check_names(node: Any) -> None:
+def _check_names(node: node_def_pb2.NodeDef) -> None:
     longest = max(len(node.name), len(node.device), *map(len, node.input), 0)
     if longest > limits.NAME_BYTES.value:
         raise limits.NAME_BYTES.error(longest, f"A name of the node {node.name[:40]!r}")
@@ -136,7 +139,7 @@ class SessionQuota:
             self._hosts[handle] = host
 
 
-def read_tensor(proto: Any) -> Any:
+def read_tensor(proto: tensor_pb2.TensorProto) -> Array:
     """The value of a tensor that a client sent.
 
     Raises:
@@ -146,7 +149,7 @@ def read_tensor(proto: Any) -> Any:
     return make_ndarray(proto)
 
 
-def check_tensor(proto: Any, what: str) -> None:
+def check_tensor(proto: tensor_pb2.TensorProto, what: str) -> None:
     """Checks that a TensorProto's value can fit: one number may stand for any shape.
 
     Raises:
@@ -164,7 +167,7 @@ def check_tensor(proto: Any, what: str) -> None:
             raise errors.ResourceExhaustedError(None, None, f"{what}: {error.message}") from None
 
 
-def _check_attrs(node: Any) -> None:
+def _check_attrs(node: node_def_pb2.NodeDef) -> None:
     for attr in node.attr.values():
         kind = attr.WhichOneof("value")
         if kind == "tensor":
@@ -174,7 +177,7 @@ def _check_attrs(node: Any) -> None:
                 check_tensor(tensor, f"{node.name} ({node.op})")
 
 
-def _outputs(node: Any) -> int:
+def _outputs(node: node_def_pb2.NodeDef) -> int:
     """How many outputs a NodeDef stands for, at least 1: a number of it may say any."""
     definition = registry.find(node.op)
     count = 0

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from millrace.core import errors
+from millrace.core.value import Value
 from millrace.passes import schedule
 from millrace.passes.function_body import bodies_of
 from millrace.passes.node import Node
@@ -29,10 +30,11 @@ from millrace.runtime.compiled_stage import VariableUse
 from millrace.runtime.future import Future
 from millrace.runtime.kernel_call import VariableRef, variable_key
 from millrace.runtime.plan import Plan
+from millrace.runtime.stage import Stage
 from millrace.runtime.step import Step
 
 #: Runs a stage: its inputs and its step in, its outputs out.
-_Run = Callable[[list[Any], Step], Any]
+_Run = Callable[[list[Value], Step], list[Value] | Future]
 _ENQUEUES = frozenset(
     ("QueueEnqueue", "QueueEnqueueMany", "QueueEnqueueV2", "QueueEnqueueManyV2", "Stage")
 )
@@ -89,9 +91,9 @@ class TaskRecord:
         run: _Run,
         effect: Effect,
         overwritten: frozenset[str],
-        inputs: list[Any],
+        inputs: list[Value],
         step: Step,
-    ) -> Any:
+    ) -> list[Value] | Future:
         if step.record is not None:
             return step.record.run(effect, run, inputs, step)
         outputs = run(inputs, step)
@@ -115,7 +117,7 @@ class EffectGate:
         with self._lock:
             return self._attempt.claim(effect)
 
-    def applied(self, effect: Effect, outputs: list[Any]) -> None:
+    def applied(self, effect: Effect, outputs: list[Value]) -> None:
         """An effect was applied."""
         kept = list(map(_keep, outputs)) if outputs else []
         with self._lock:
@@ -126,7 +128,9 @@ class EffectGate:
         with self._lock:
             self._attempt.failed(effect)
 
-    def run(self, effect: Effect, run: _Run, inputs: list[Any], step: Step) -> Any:
+    def run(
+        self, effect: Effect, run: _Run, inputs: list[Value], step: Step
+    ) -> list[Value] | Future:
         """Runs a stage, or hands out what it has made in an earlier attempt.
 
         Raises:
@@ -149,7 +153,7 @@ class EffectGate:
         except BaseException:
             self.failed(effect)
             raise
-        if type(outputs) is Future:
+        if isinstance(outputs, Future):
             outputs.add_callback(functools.partial(self._settle, effect))
         else:
             self.applied(effect, outputs)
@@ -162,14 +166,14 @@ class EffectGate:
             self.applied(effect, done.result())
 
 
-def _keep(value: Any) -> Any:
+def _keep(value: Value) -> Value:
     """An output as the record keeps it: XLA's memory of one may go to the next update."""
     if isinstance(value, np.ndarray | VariableRef | bytes):
         return value
     return np.asarray(value) if hasattr(value, "__array__") else value
 
 
-def _effect_of(stage: Any) -> tuple[Effect | None, frozenset[str]]:
+def _effect_of(stage: Stage) -> tuple[Effect | None, frozenset[str]]:
     """What a stage changes, if anything, and the variables that it sets without reading them."""
     nodes: list[Node] = list(stage.region.nodes if hasattr(stage, "region") else stage.nodes)
     changing = [node for node in nodes if _changes_state(node)]

@@ -46,6 +46,7 @@ class PartitionRun:
     __slots__ = (
         "_request",
         "_worker",
+        "exchange",
         "graph",
         "is_quick",
         "number",
@@ -73,7 +74,7 @@ class PartitionRun:
         session = graph.session
         #: Whether the thread that reads its messages may run it.
         self.is_quick = session.runs_at_once and graph.has_run and graph.plan.is_quick
-        step.exchange = Exchange(worker, graph, number, step.cancellation)
+        step.exchange = self.exchange = Exchange(worker, graph, number, step.cancellation)
 
     def end_waits(self) -> None:
         """The step is cancelled. When one op fails, nobody sends what the others wait for."""

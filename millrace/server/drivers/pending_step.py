@@ -30,6 +30,7 @@ from millrace.server.drivers.prepared_step import PreparedStep
 from millrace.server.drivers.step_errors import as_op_error
 
 if TYPE_CHECKING:
+    from millrace.server.drivers.exchange import Exchange
     from millrace.server.peers import Peers
     from millrace.server.worker import Worker
 
@@ -88,6 +89,8 @@ class PendingStep:
         #: Since when the client's thread has nothing to do but wait; 0 before.
         self._waits_since = 0.0
         self.listener: Listener | None = None
+        #: Of the home partition, if others run partitions too.
+        self.exchange: Exchange | None = None
 
     # -- Events in, instructions out -------------------------------------------------------
 

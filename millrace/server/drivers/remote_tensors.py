@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
 
 from millrace.core.dead import DEAD
 from millrace.core.tensor_proto import make_ndarray
 from millrace.rpc import service_messages
+from millrace.rpc.service import Connection, Stub
 from millrace.runtime.cancellation import Cancellation
 from millrace.runtime.future import Future
 
@@ -23,16 +23,18 @@ class RemoteTensors:
       connect: The gRPC connection to the task at an address.
     """
 
-    def __init__(self, connect: Callable[[str], Any]) -> None:
+    def __init__(self, connect: Callable[[str], Connection]) -> None:
         self._connect = connect
         self._lock = threading.Lock()
-        self._stubs: dict[Any, Any] = {}
+        self._stubs: dict[Connection, Stub] = {}
 
     def fetch(self, address: str, step: int, key: str, cancellation: Cancellation) -> Future:
         """What will have the value that the task at an address has, or will have, under a key."""
         future = Future(f"{key.split(';')[3]} of the task at {address}")
 
-        def answered(response: Any, error: Exception | None) -> None:
+        def answered(
+            response: service_messages.RecvTensorResponse, error: Exception | None
+        ) -> None:
             if error is not None:
                 future.set_error(error)
             elif response.is_dead:
@@ -51,7 +53,7 @@ class RemoteTensors:
         future.add_callback(lambda _: cancellation.deregister(token))
         return future
 
-    def _stub(self, address: str) -> Any:
+    def _stub(self, address: str) -> Stub:
         connection = self._connect(address)
         with self._lock:
             stub = self._stubs.get(connection)

@@ -15,7 +15,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 from millrace.core import errors
 from millrace.platform import logging
@@ -190,5 +189,5 @@ class Watch:
         )
 
 
-def _clock_time(watched: Any) -> str:
+def _clock_time(watched: _Watched) -> str:
     return time.strftime("%H:%M:%S", time.localtime(watched.heard_at))

@@ -7,9 +7,12 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+from tensorboard.compat.proto import graph_pb2, tensor_pb2
+
 from millrace.core import errors
-from millrace.core.config import ConfigProto, RunMetadata
+from millrace.core.config import CallableOptions, ConfigProto, RunMetadata
 from millrace.core.tensor_proto import make_tensor_proto
+from millrace.core.value import Value
 from millrace.graph.graph import Graph
 from millrace.graph.import_graph_def import extend_graph, forget_origins
 from millrace.graph.operation import Operation
@@ -45,10 +48,10 @@ class _ServedSession:
         self._lock = threading.Lock()
         self._runs: dict[Any, PreparedStep] = {}
         self._partial_runs: dict[str, Any] = {}
-        self._callables: dict[int, Any] = {}
+        self._callables: dict[int, tuple[PreparedStep, CallableOptions]] = {}
         self._numbers = itertools.count(1)
 
-    def extend(self, graph_def: Any) -> None:
+    def extend(self, graph_def: graph_pb2.GraphDef) -> None:
         graph = self.session.graph
         with self._lock:
             self._size.add(graph_def)
@@ -103,7 +106,7 @@ class _ServedSession:
 
     # -- Partial runs and callables --------------------------------------------------------
 
-    def partial_run_setup(self, request: Any) -> str:
+    def partial_run_setup(self, request: service_messages.PartialRunSetupRequest) -> str:
         elements = self._elements(request.fetch, request.target, request.feed)
         run = self.session.partial_run_setup(*elements)
         with self._lock:
@@ -111,7 +114,7 @@ class _ServedSession:
             self._partial_runs[handle] = (run, {*elements[0], *elements[1]})
         return handle
 
-    def partial_run(self, request: Any) -> list[Any]:
+    def partial_run(self, request: service_messages.RunStepRequest) -> list[Value]:
         entry = self._partial_runs.get(request.partial_run_handle)
         if entry is None:
             raise errors.InvalidArgumentError(
@@ -134,14 +137,14 @@ class _ServedSession:
             self._partial_runs.pop(request.partial_run_handle, None)
         return results
 
-    def make_callable(self, options: Any) -> int:
+    def make_callable(self, options: CallableOptions) -> int:
         prepared = self.prepared(list(options.fetch), list(options.target), list(options.feed))
         with self._lock:
             number = next(self._numbers)
             self._callables[number] = (prepared, options)
         return number
 
-    def callable(self, number: int) -> Any:
+    def callable(self, number: int) -> tuple[PreparedStep, CallableOptions]:
         found = self._callables.get(number)
         if found is None:
             raise errors.InvalidArgumentError(None, None, f"No such callable handle: {number}")
@@ -180,7 +183,9 @@ class MasterService:
             raise errors.AbortedError(None, None, f"Session {handle[:100]} is not found.")
         return found
 
-    def create_session(self, request: Any) -> Any:
+    def create_session(
+        self, request: service_messages.CreateSessionRequest
+    ) -> service_messages.CreateSessionResponse:
         """A new session with its first graph."""
         graph = Graph()
         config = ConfigProto()
@@ -213,12 +218,16 @@ class MasterService:
             self._served.pop(handle, None)
             self.leases.forget(handle)
 
-    def extend_session(self, request: Any) -> Any:
+    def extend_session(
+        self, request: service_messages.ExtendSessionRequest
+    ) -> service_messages.ExtendSessionResponse:
         """Adds nodes to a session's graph."""
         with self._allotments.of(client()):
             return self._extend_session(request)
 
-    def _extend_session(self, request: Any) -> Any:
+    def _extend_session(
+        self, request: service_messages.ExtendSessionRequest
+    ) -> service_messages.ExtendSessionResponse:
         served = self._session(request.session_handle)
         if request.current_graph_version != served.version:
             raise errors.AbortedError(
@@ -230,17 +239,23 @@ class MasterService:
         served.extend(request.graph_def)
         return service_messages.ExtendSessionResponse(new_graph_version=served.version)
 
-    def partial_run_setup(self, request: Any) -> Any:
+    def partial_run_setup(
+        self, request: service_messages.PartialRunSetupRequest
+    ) -> service_messages.PartialRunSetupResponse:
         """Starts a step whose feeds arrive in parts."""
         handle = self._session(request.session_handle).partial_run_setup(request)
         return service_messages.PartialRunSetupResponse(partial_run_handle=handle)
 
-    def run_step(self, request: Any) -> Any:
+    def run_step(
+        self, request: service_messages.RunStepRequest
+    ) -> service_messages.RunStepResponse:
         """Runs a step, or a part of one."""
         with self._allotments.of(client()):
             return self._run_step(request)
 
-    def _run_step(self, request: Any) -> Any:
+    def _run_step(
+        self, request: service_messages.RunStepRequest
+    ) -> service_messages.RunStepResponse:
         response = service_messages.RunStepResponse()
         try:
             served = self._session(request.session_handle)
@@ -268,14 +283,18 @@ class MasterService:
             response.tensor.add(name=name, tensor=_to_proto(value, served, name))
         return response
 
-    def close_session(self, request: Any) -> Any:
+    def close_session(
+        self, request: service_messages.CloseSessionRequest
+    ) -> service_messages.CloseSessionResponse:
         """Ends a session."""
         self.leases.forget(request.session_handle)
         self._master.session(request.session_handle).close()
         self._served.pop(request.session_handle, None)
         return service_messages.CloseSessionResponse()
 
-    def list_devices(self, request: Any) -> Any:
+    def list_devices(
+        self, request: service_messages.ListDevicesRequest
+    ) -> service_messages.ListDevicesResponse:
         """The devices of a session, or of this task and its cluster."""
         if request.session_handle:
             devices = self._session(request.session_handle).session.list_devices()
@@ -288,23 +307,29 @@ class MasterService:
             (response.remote_device if place is None else place).add().CopyFrom(device)
         return response
 
-    def reset(self, request: Any) -> Any:
+    def reset(self, request: service_messages.ResetRequest) -> service_messages.ResetResponse:
         """Drops containers on all tasks; sessions end."""
         self._master.reset(list(request.container), list(request.device_filters))
         self._served.clear()
         return service_messages.ResetResponse()
 
-    def make_callable(self, request: Any) -> Any:
+    def make_callable(
+        self, request: service_messages.MakeCallableRequest
+    ) -> service_messages.MakeCallableResponse:
         """Prepares a step that is run by its number."""
         number = self._session(request.session_handle).make_callable(request.options)
         return service_messages.MakeCallableResponse(handle=number)
 
-    def run_callable(self, request: Any) -> Any:
+    def run_callable(
+        self, request: service_messages.RunCallableRequest
+    ) -> service_messages.RunCallableResponse:
         """Runs a prepared step."""
         with self._allotments.of(client()):
             return self._run_callable(request)
 
-    def _run_callable(self, request: Any) -> Any:
+    def _run_callable(
+        self, request: service_messages.RunCallableRequest
+    ) -> service_messages.RunCallableResponse:
         served = self._session(request.session_handle)
         prepared, options = served.callable(request.handle)
         feeds = [read_tensor(tensor) for tensor in request.feed]
@@ -325,13 +350,17 @@ class MasterService:
             response.metadata.CopyFrom(metadata)
         return response
 
-    def release_callable(self, request: Any) -> Any:
+    def release_callable(
+        self, request: service_messages.ReleaseCallableRequest
+    ) -> service_messages.ReleaseCallableResponse:
         """Forgets a prepared step."""
         self._session(request.session_handle).release_callable(request.handle)
         return service_messages.ReleaseCallableResponse()
 
 
-def _attempt_of(request: Any) -> StepAttempt | None:
+def _attempt_of(
+    request: service_messages.RunStepRequest | service_messages.RunCallableRequest,
+) -> StepAttempt | None:
     """Which attempt of a numbered step a client asks for, if it says so."""
     if not request.step_attempt:
         return None
@@ -341,12 +370,12 @@ def _attempt_of(request: Any) -> StepAttempt | None:
         raise errors.InvalidArgumentError(None, None, f"Malformed RunStep: {error}.") from None
 
 
-def _to_proto(value: Any, served: _ServedSession, name: str) -> Any:
+def _to_proto(value: Value, served: _ServedSession, name: str) -> tensor_pb2.TensorProto:
     dtype = served.tensor(name, "fetch").dtype.base_dtype
     return make_tensor_proto(value, dtype=dtype)
 
 
-def add_to_graph(graph: Graph, graph_def: Any) -> None:
+def add_to_graph(graph: Graph, graph_def: graph_pb2.GraphDef) -> None:
     """Adds a client's nodes to its graph.
 
     Raises:

@@ -16,10 +16,12 @@ from millrace.core.cluster_spec import ClusterSpec
 from millrace.core.config import RunMetadata
 from millrace.core.dead import DEAD
 from millrace.core.tensor_proto import make_tensor_proto
+from millrace.core.value import Value
 from millrace.passes.program_def import from_graph_def
 from millrace.platform.file_access import FileAccess
 from millrace.protocol.step.events import ValuesArrived, WaitAbandoned
 from millrace.rpc import service_messages
+from millrace.rpc.channel import Channel
 from millrace.rpc.failed_node import with_marked_node
 from millrace.rpc.service import caller, client, on_abandoned
 from millrace.runtime.future import Future
@@ -38,8 +40,8 @@ class WorkerService:
     def __init__(
         self,
         worker: Worker,
-        devices: Callable[[], list[Any]],
-        connect: Callable[[str], Any],
+        devices: Callable[[], list[service_messages.DeviceAttributes]],
+        connect: Callable[[str], Channel],
         cluster: ClusterSpec,
         file_access: FileAccess | None = None,
     ) -> None:
@@ -50,11 +52,15 @@ class WorkerService:
         self._file_access = file_access
         self._quota = SessionQuota(worker.sessions.has_session)
 
-    def get_status(self, request: Any) -> Any:
+    def get_status(
+        self, request: service_messages.GetStatusRequest
+    ) -> service_messages.GetStatusResponse:
         """The task's devices."""
         return service_messages.GetStatusResponse(device_attributes=self._devices())
 
-    def create_worker_session(self, request: Any) -> Any:
+    def create_worker_session(
+        self, request: service_messages.CreateWorkerSessionRequest
+    ) -> service_messages.CreateWorkerSessionResponse:
         """Makes ready for a master's session."""
         if not request.session_handle:
             raise errors.InvalidArgumentError(None, None, "A worker session needs a handle.")
@@ -75,12 +81,16 @@ class WorkerService:
         self._quota.note(request.session_handle, owner)
         return service_messages.CreateWorkerSessionResponse()
 
-    def delete_worker_session(self, request: Any) -> Any:
+    def delete_worker_session(
+        self, request: service_messages.DeleteWorkerSessionRequest
+    ) -> service_messages.DeleteWorkerSessionResponse:
         """Forgets a session."""
         self._worker.sessions.delete_session(request.session_handle)
         return service_messages.DeleteWorkerSessionResponse()
 
-    def register_graph(self, request: Any) -> Any:
+    def register_graph(
+        self, request: service_messages.RegisterGraphRequest
+    ) -> service_messages.RegisterGraphResponse:
         """Plans a partition, and connects to the tasks that it sends to."""
         session = self._worker.sessions.session(request.session_handle)
         GraphSize().add(request.graph_def)
@@ -91,12 +101,16 @@ class WorkerService:
             self._connect(address)
         return service_messages.RegisterGraphResponse(graph_handle=str(graph.number))
 
-    def deregister_graph(self, request: Any) -> Any:
+    def deregister_graph(
+        self, request: service_messages.DeregisterGraphRequest
+    ) -> service_messages.DeregisterGraphResponse:
         """Forgets a partition."""
         self._worker.sessions.deregister(_number(request.graph_handle))
         return service_messages.DeregisterGraphResponse()
 
-    def run_graph(self, request: Any) -> Any:
+    def run_graph(
+        self, request: service_messages.RunGraphRequest
+    ) -> service_messages.RunGraphResponse:
         """Runs a partition.
 
         Its arguments and results are called by their positions, or by the keys of its transfer
@@ -105,7 +119,7 @@ class WorkerService:
         finished = threading.Event()
         outcome: list[Any] = []
 
-        def on_done(step: Step | None, results: list[Any], error: errors.OpError | None) -> None:
+        def on_done(step: Step | None, results: list[Value], error: errors.OpError | None) -> None:
             outcome.extend((step, results, error))
             finished.set()
 
@@ -141,7 +155,7 @@ class WorkerService:
             response.step_stats.CopyFrom(metadata.step_stats)
         return response
 
-    def _fetched(self, step: int, key: str) -> Any:
+    def _fetched(self, step: int, key: str) -> Value:
         """What a partition has sent to its master."""
         found = self._worker.take(step, key, "a fetched value")
         if isinstance(found, Future):
@@ -151,19 +165,25 @@ class WorkerService:
             )
         return found[0]
 
-    def cleanup_graph(self, request: Any) -> Any:
+    def cleanup_graph(
+        self, request: service_messages.CleanupGraphRequest
+    ) -> service_messages.CleanupGraphResponse:
         """Ends a step."""
         self._worker.cancel(
             request.step_id, errors.CancelledError(None, None, "The step was cleaned up.")
         )
         return service_messages.CleanupGraphResponse()
 
-    def cleanup_all(self, request: Any) -> Any:
+    def cleanup_all(
+        self, request: service_messages.CleanupAllRequest
+    ) -> service_messages.CleanupAllResponse:
         """Drops resource containers."""
         self._worker.clear(request.container)
         return service_messages.CleanupAllResponse()
 
-    def recv_tensor(self, request: Any) -> Any:
+    def recv_tensor(
+        self, request: service_messages.RecvTensorRequest
+    ) -> service_messages.RecvTensorResponse:
         """Waits for a value that was sent to this task in a step."""
         text, step = request.rendezvous_key, request.step_id
         key = text if ";" in text else _number(text)
@@ -185,7 +205,7 @@ class WorkerService:
             response.tensor.CopyFrom(make_tensor_proto(host_value(found[0])))
         return response
 
-    def logging(self, request: Any) -> Any:
+    def logging(self, request: service_messages.LoggingRequest) -> service_messages.LoggingResponse:
         """Turns the log of what arrives here on or off, hands out steps of it, clears it."""
         log = self._worker.transfers
         if request.enable_rpc_logging:
@@ -202,7 +222,7 @@ class WorkerService:
             log.clear()
         return response
 
-    def tracing(self, request: Any) -> Any:
+    def tracing(self, request: service_messages.TracingRequest) -> service_messages.TracingResponse:
         """TensorFlow's tasks do not have it either.
 
         Raises:
