@@ -20,7 +20,7 @@ from cluster_workloads import WORKLOADS
 from processes import Task, environment_of, free_ports
 from virtual_hosts import VirtualHosts
 
-#: From when a cluster runs again to when it is measured: caches, connections, look-outs.
+#: From when a cluster runs again to when it is measured: caches, connections, spinning.
 SETTLING_SECONDS = 0.3
 
 

@@ -561,7 +561,7 @@ class Job:
         show(self)
 
     def _keep_viewer(self, show: Callable[[Job], None]) -> None:
-        """The job is over: whoever sits at a terminal looks at what it shows until Ctrl-C."""
+        """The job is over: a user at a terminal looks at what it shows until Ctrl-C."""
         if not sys.stdout.isatty() or (self.viewer is None and self.page is None):
             return
         self.watch.stop()

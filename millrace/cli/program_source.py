@@ -42,7 +42,7 @@ def files_of(script: Path) -> list[tuple[Path, str]]:
         except OSError:
             if not texts:
                 raise
-            continue  # a module that is not readable: whoever runs the program will see
+            continue  # a module that is not readable: running the program will tell
         texts.append((path, text))
         for found in _modules(text, path, root):
             if found not in seen:

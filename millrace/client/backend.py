@@ -1,4 +1,4 @@
-"""What a session needs of whoever runs its steps: this process, or a server."""
+"""What a session needs of what runs its steps: this process, or a server."""
 
 from __future__ import annotations
 

@@ -105,14 +105,14 @@ class LocalBackend:
         return results
 
     def _begin(self, step: Step) -> None:
-        # In this order: whoever closes the session sees the step, or the step sees that.
+        # In this order: `close` sees the step, or the step sees that the session is closed.
         self._steps.add(step)
         if self._closed:
             self._steps.discard(step)
             raise errors.CancelledError(None, None, "Session has been closed.")
 
     def repeated_step(self, prepared: Any) -> None:
-        """Steps are not repeated but by whoever asks for them."""
+        """Steps are repeated only by their caller."""
         return None
 
     def partial_run_setup(

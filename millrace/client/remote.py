@@ -151,7 +151,7 @@ class RemoteBackend:
         return response
 
     def repeated_step(self, prepared: Any) -> None:
-        """Steps are not repeated but by whoever asks for them."""
+        """Steps are repeated only by their caller."""
         return None
 
     def partial_run_setup(

@@ -10,7 +10,7 @@ computed twice. Adam on 3.2M weights: 4.6 ms instead of 7.6; on 80,000: 113 µs
 instead of 173, and XLA no longer hands loops to a thread of its pool. The numbers are the same.
 
 Without that pass of the compiler this would be slower than not at all, and it is not safe for
-every program: whoever compiles a program says so (`runtime.plain_update`).
+every program: the code that compiles a program says so (`runtime.plain_update`).
 """
 
 from __future__ import annotations

@@ -264,7 +264,7 @@ class UnauthenticatedError(OpError):
         super().__init__(node_def, op, message, UNAUTHENTICATED, *args)
 
 
-# Errors after which a monitored session builds itself anew and goes on.
+# Errors after which a monitored session builds itself again and goes on.
 RECOVERABLE: tuple[type[OpError], ...] = (AbortedError, UnavailableError)
 
 _CLASS_BY_CODE: dict[int, Any] = {

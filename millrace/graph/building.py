@@ -74,7 +74,7 @@ def build_operation(
                 )
         with contextlib.ExitStack() as stack:
             for tensor in references:
-                # Whoever holds a reference must be where the variable is.
+                # An op that holds a reference must be where the variable is.
                 stack.enter_context(graph.colocate_with(tensor.op))
             return graph.create_op(signature.name, flat, name=scope, attrs=attrs)
 

@@ -312,7 +312,7 @@ class _Importer:
                 f"GraphDef min consumer version {theirs.min_consumer} above current version "
                 f"{_NEWEST_CONSUMER}. It was written by a TensorFlow that is too new."
             )
-        # What is merged can be read by whoever can read both.
+        # What is merged can be read by consumers that can read both.
         ours.producer = min(ours.producer, theirs.producer)
         ours.min_consumer = max(ours.min_consumer, theirs.min_consumer)
         ours.bad_consumers.extend(set(theirs.bad_consumers) - set(ours.bad_consumers))

@@ -1,6 +1,6 @@
 """The small HTTP server of a task: `/metrics`, `/healthz`, `/readyz`.
 
-Health is open to whoever reaches the port, as schedulers want it. Metrics name variables and tasks:
+Health is open to all who reach the port, as schedulers want it. Metrics name variables and tasks:
 where the job has a token, they are for those who bring it (``Authorization: Bearer ...``, which
 Prometheus sends with `credentials_file`).
 """

@@ -1,6 +1,6 @@
 """What a server knew when it was stopped, for the launcher that outlives it.
 
-A parameter server ends by itself when the workers have left; whoever asks it a second later gets
+A parameter server ends by itself when the workers have left; a question a second later gets
 no answer any more, and would never know the last global step.
 """
 

@@ -1,7 +1,7 @@
 """What need not be said between tasks, or not by itself.
 
 A group (a NoOp that waits for many) is nothing to run. Where it lies on a task of its own, word
-would go to that task and from there to whoever waits for the group: so those wait for its members
+would go to that task and from there to what waits for the group: so those wait for its members
 instead. And what is little and ready early, but used only after what the same task sends later,
 may travel with that.
 """

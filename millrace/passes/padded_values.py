@@ -1,4 +1,4 @@
-"""What becomes of padding: a walk from the nodes that pick rows by data to whoever uses them.
+"""What becomes of padding: a walk from the nodes that pick rows by data to their users.
 
 It follows kinds of padded values from node to node. What a node that is not known here makes
 of padding, nobody can say: then what led there must stay as it is.
@@ -36,7 +36,7 @@ class Kind(NamedTuple):
       origins: The host ops that are to be replaced.
       in_place: Of an index: every entry is its own position, or padding.
       along: Of positions: the group that they are aligned with; None if that has no padding.
-      spread: Of rows: a row for each time that its index occurs, and whoever uses them adds up
+      spread: Of rows: a row for each time that its index occurs, and their user adds up
         those of one index.
     """
 

@@ -1,6 +1,6 @@
 """Placement: which device runs each node.
 
-Nodes that must be together (colocation groups, and whoever holds a reference or a handle to a
+Nodes that must be together (colocation groups, and the holders of a reference or a handle to a
 variable, queue or table) form one group; a group's device is the first that satisfies the
 merged requests of its members, else, with soft placement, the first device of the right task,
 else an error that says what was asked and what there is. Branches and loops then go where the

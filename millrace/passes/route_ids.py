@@ -82,7 +82,7 @@ def _uncast(edge: Edge) -> Edge:
 
 
 def _flat(edge: Edge | None) -> Edge | None:
-    """The ids before they were made a vector: whoever sorts them does that."""
+    """The ids before they were made a vector: the op that sorts them does that."""
     if edge is None or edge.dtype.base_dtype.name not in ("int32", "int64"):
         return None
     node = edge.node

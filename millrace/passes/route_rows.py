@@ -3,7 +3,7 @@
 `pad_unique.py` finds where rows may be padded. Where they stay on one task, they keep their
 positions and padding fills the gaps. Between tasks that would be too much to send. So each part is
 sent its indices one after the other, filled up with a little padding to one of a few lengths
-(`ops/cluster/routed_rows.py`): whoever receives them is compiled for those lengths only.
+(`ops/cluster/routed_rows.py`): the receiver is compiled for those lengths only.
 
 Most optimizers add up the gradients of a row that occurs several times. Then the row need only
 be sent once each way: indices are made distinct before they are sent, and gradients added up

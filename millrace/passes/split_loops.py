@@ -51,7 +51,7 @@ def handle_root(edge: Edge) -> Node | None:
 
 
 def settle_handles(order: Iterable[Node], task: dict[Node, str]) -> None:
-    """Moves whoever uses a handle, or hands an array's contents on, to what is behind it."""
+    """Moves nodes that use a handle, or hand an array's contents on, to what is behind it."""
     #: Nodes whose values are contents of arrays.
     flows: dict[Node, str] = {}
     for _ in range(2):  # A Merge is before the NextIteration that comes back to it.

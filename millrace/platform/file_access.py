@@ -5,7 +5,7 @@ to the folders that its server was told: a graph could otherwise read keys and o
 Names are resolved before they are judged, so that neither `..` nor a symbolic link nor another
 spelling of a URL leads out.
 
-The confinement belongs to what runs: whoever runs a step enters it for the thread, and
+The confinement belongs to what runs: the code that runs a step enters it for the thread, and
 `filesystems.resolve`, through which every file of tf.gfile is opened, asks here.
 """
 

@@ -60,7 +60,7 @@ _replaced: dict[str, LazyModule] = {}
 
 
 def _step_aside() -> None:
-    """Lets the modules themselves be imported, by whoever wants them."""
+    """Lets the modules themselves be imported."""
     while _replaced:
         name, each = _replaced.popitem()
         if sys.modules.get(name) is each:

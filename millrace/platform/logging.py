@@ -2,7 +2,7 @@
 
 Lines look as TensorFlow 1's do (`INFO:millrace:text` on standard error) and the level is
 Python's default, WARN, until `set_verbosity` is called; both are what TensorFlow 1.15 does.
-Whoever configures the root logger gets the messages there instead, once. This module never
+If the root logger is configured, the messages go there instead, once. This module never
 configures any logger but its own.
 """
 

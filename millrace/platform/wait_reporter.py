@@ -34,7 +34,7 @@ class WaitReporter:
         self._next = self._since + FIRST_SECONDS
 
     def restart(self) -> None:
-        """Something happened: the wait begins anew."""
+        """Something happened: the wait begins again."""
         self._since = self._clock()
         self._next = self._since + FIRST_SECONDS
 

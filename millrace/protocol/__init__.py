@@ -1,4 +1,4 @@
 """State machines without threads, clocks or sockets: events go in, results come out.
 
-Whoever drives one brings the lock, the time and the random numbers.
+The driver of one brings the lock, the time and the random numbers.
 """

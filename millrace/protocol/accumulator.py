@@ -2,12 +2,12 @@
 
 A gradient carries the step that it was computed at. One that is older than the accumulator's own
 step is stale and dropped without a word: that is how synchronous training leaves stragglers
-behind. Whoever takes waits until enough fresh gradients are there, gets their mean or sum, and
+behind. A take waits until enough fresh gradients are there, gets their mean or sum, and
 moves the accumulator to its next step. When the step is set back, the model was restored: what was
 accumulated belongs to steps that never were, and is dropped (TensorFlow would keep it, and apply
 it to a model that it was not computed for).
 
-Gradients may say who computed them. Then a contributor that begins anew, because its step failed
+Gradients may say who computed them. Then a contributor that begins again, because its step failed
 or its process died, is known to have one here already or not: if it has, its next one repeats it,
 and is dropped. So in one round each accumulator of a model counts it once, also those that a
 failed step had not reached.
@@ -73,7 +73,7 @@ class AccumulatorState(ABC):
         self.contributors: dict[str, int] = {}
         #: Whose next gradient is a repeat.
         self._repeating: set[str] = set()
-        #: Whoever contributed ever, and to which step last.
+        #: Every contributor so far, and to which step it contributed last.
         self._last_steps: dict[str, int] = {}
         self._takes: deque[Take] = deque()
 
@@ -126,7 +126,7 @@ class AccumulatorState(ABC):
             return self._serve()
         return _NOTHING
 
-    def begins_anew(self, contributor: str) -> bool:
+    def begins_again(self, contributor: str) -> bool:
         """A contributor begins, maybe not for the first time; whether its next one is a repeat."""
         if contributor not in self.contributors:
             return False
@@ -140,7 +140,7 @@ class AccumulatorState(ABC):
         self.global_step = self.applied_step = step
 
     def begin_round(self, step: int) -> None:
-        """A round begins, or begins anew, with nothing accumulated."""
+        """A round begins, or begins again, with nothing accumulated."""
         self._empty()
         self.global_step = self.applied_step = step
 

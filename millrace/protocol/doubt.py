@@ -2,8 +2,8 @@
 
 While a task was stopped, others may have given it up: they have ended their steps, and closed the
 channels. But what they sent before that is still to be read, and would be taken for valid. So each
-channel is asked a question, and what comes over it is kept back until the answer arrives. Whoever
-has given the task up does not answer: the channel ends, and what was kept back is dropped.
+channel is asked a question, and what comes over it is kept back until the answer arrives. A task
+that has given the task up does not answer: the channel ends, and what was kept back is dropped.
 """
 
 from __future__ import annotations

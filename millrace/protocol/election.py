@@ -14,7 +14,7 @@ Invariants:
   others wait for all of it, counted from after they saw the record. So clocks need not agree,
   only to run about equally fast, and two candidates never hold the lease at one moment.
 * A register that forgets (its task restarted) is one that still holds what was last seen there.
-  Whoever runs a candidate then tells it the greatest token that is known from elsewhere
+  The driver of a candidate then tells it the greatest token that is known from elsewhere
   (`heard_of`), since it may have missed a term.
 
 There is no clock, thread or socket here: time is an argument, and what to do is the result.

@@ -29,7 +29,7 @@ class Settings(NamedTuple):
 
     @property
     def interval(self) -> float:
-        """How often to look; whoever was silent for as long is pinged."""
+        """How often to look; a task that was silent for as long is pinged."""
         return self.silence / 4
 
 

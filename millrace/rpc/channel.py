@@ -3,8 +3,8 @@
 Messages arrive whole, once, in the order in which they were sent, or the channel is closed and
 both ends are told. Received messages are handled in the channel's own thread, or in one that waits
 for them (`turns`); a handler must not
-wait for another message of the same channel, and one that raises closes the channel: whoever
-waits for an answer must learn that none will come. `send` may be called from any thread, also
+wait for another message of the same channel, and one that raises closes the channel: the thread
+that waits for an answer must learn that none will come. `send` may be called from any thread, also
 from a handler, and never waits for the other side to read.
 """
 
@@ -59,7 +59,7 @@ class Channel(abc.ABC):
     Attributes:
       peer: The task at the other end.
       incarnation: The number of that task's present life.
-      address: Where that task is met; whoever keeps the channel sets it.
+      address: Where that task is met; the keeper of the channel sets it.
       traffic: What was sent and received.
       drained: Bytes that the other side took after its buffers had been full: a sign of life.
       is_handling: Whether its thread is busy with a message, and so hears nothing.
@@ -130,7 +130,7 @@ class Channel(abc.ABC):
             self._closed = errors.UnavailableError(
                 None, None, f"{reason} ({self.peer or 'a task that has not said its name'})."
             )
-        # Whoever comes here may be a thread that reads other channels too.
+        # The caller may be a thread that reads other channels too.
         try:
             self._release()
         except Exception:

@@ -1,10 +1,10 @@
 """The data plane's listener: accepts connections, and admits those that show a valid ticket.
 
 A connection does its TLS handshake, if there is TLS, and sends a ticket of `TICKET_BYTES`, which
-the dialing task was given over gRPC: whoever cannot speak with the gRPC port of a server cannot
-speak with this one either. Until then the connection is a pending `_Handshake`. One thread serves
-all of them and waits for none; one that takes too long is closed, and when there are too many, the
-oldest is: an honest peer is through in a moment.
+the dialing task was given over gRPC: a client that cannot speak with the gRPC port of a server
+cannot speak with this one either. Until then the connection is a pending `_Handshake`. One thread
+serves all of them and waits for none; one that takes too long is closed, and when there are too
+many, the oldest is: an honest peer is through in a moment.
 
 Nothing that happens to one connection ends the thread. Should the thread's own wait fail, the
 listener is opened again at the same port.

@@ -58,7 +58,7 @@ class Kind(enum.IntEnum):
     PING = 6  # are you there?
     PONG = 7
     REPEAT = 8  # run your partition of this step again and again
-    LAST_ROUND = 9  # do not begin the partition that you repeat anew
+    LAST_ROUND = 9  # do not begin the partition that you repeat again
     READ = 10  # send me variables that your partition of this step has
     PUBLISHED = 11  # TENSORS that were asked for; text: where they can be read the next time
 

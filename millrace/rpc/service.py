@@ -39,7 +39,7 @@ SESSION = "millrace.SessionService"
 _NO_LIMIT = -1
 #: A message of protobuf's, and so of gRPC's, is never larger.
 _MAX_MESSAGE = (1 << 31) - 1
-#: Who has no token, or nothing to ask, need not hold a connection for ever; it is made anew.
+#: Who has no token, or nothing to ask, need not hold a connection for ever; it is made again.
 _IDLE_MILLISECONDS = 600_000
 #: A task that was waited for long is found soon after it is up; gRPC's own limit is 2 minutes.
 _RECONNECT = (

@@ -1,16 +1,16 @@
-"""Looking for a message again and again for a moment, before sleeping until it comes.
+"""Spin-wait: polling for a message for a moment, before sleeping until it comes.
 
-To wake a core that sleeps takes longer than most of what it is woken for, on a virtual machine
-many times as long: a step of a small model takes half as long again. Where each task of a machine
-has a core of its own, nobody needs the core of a task that waits, so it looks out for its message
-instead of sleeping. Never for long, and never in more than one thread of a process.
+Waking a core takes longer than most of the work it is woken for, on a virtual machine many times
+as long: without spinning a step of a small model takes half as long again. Where each task of a
+machine has a core of its own, nobody else needs the core of a waiting task, so it spins. Never for
+long, and never in more than one thread per process.
 
-Where there is one task more than cores, somebody needs the core of a task that waits, but not while
-a round of synchronous training is closed: then all workers wait for the ps. So they look out too,
-and offer the core to others between any two looks.
+With one task more than there are cores, others do need the core, except while a round of
+synchronous training is being closed: then all workers wait for the ps. So they spin too, and yield
+the core between polls.
 
-Whoever never sleeps is the first to be put aside when others want the core. A look that took too
-long tells that this has happened; then threads sleep as ever for a while, which doubles each time.
+A thread that never sleeps is preempted first when others want the core. A poll that took too long
+shows that this has happened; then threads do not spin for a while, which doubles each time.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ _ROUND_SECONDS = 0.003
 #: How many looks before the clock is asked, and what they take at most when nobody disturbs them.
 _LOOKS = 8
 _UNDISTURBED = 0.0005
-#: How long to sleep as ever after a disturbance: at first, and at most.
+#: How long not to spin after a disturbance: at first, and at most.
 _SHORTEST_BACKOFF, _LONGEST_BACKOFF = 0.02, 10.0
-#: A disturbance is the first again when there was none for so many times the rest it would cost.
+#: A disturbance is the first again when there was none for so many times the pause it would cost.
 _FORGOTTEN = 10
 
 
 class SpinPolicy:
-    """Whether and how the threads of one process look out for messages.
+    """Whether and how the threads of one process spin for messages.
 
     Attributes:
-      is_on: Whether they do at all.
-      is_on_in_rounds: Whether they do at least while all wait for one task.
+      is_on: Whether they spin at all.
+      is_on_in_rounds: Whether they spin at least while all wait for one task.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -50,8 +50,8 @@ class SpinPolicy:
         self._backs_off_until = 0.0
         self._backoff = _SHORTEST_BACKOFF
 
-    def settle(self, cores: int, tasks: int, environment: Mapping[str, str]) -> None:
-        """Decides whether to look out.
+    def configure(self, cores: int, tasks: int, environment: Mapping[str, str]) -> None:
+        """Decides whether to spin.
 
         Args:
           cores: Of this machine that the process may use.
@@ -67,7 +67,7 @@ class SpinPolicy:
     def until(
         self, poll: select.poll, is_over: Callable[[], object], in_round: bool = False
     ) -> list[tuple[int, int]]:
-        """Looks for a moment whether there is something to read; what `poll` found.
+        """Polls for a moment whether there is something to read; what `poll` found.
 
         Args:
           poll: A `select.poll` object.
@@ -97,7 +97,7 @@ class SpinPolicy:
         return []
 
     def _offering(self, poll: select.poll, is_over: Callable[[], object]) -> list[tuple[int, int]]:
-        """Looks, and offers the core to others after each look that finds nothing."""
+        """Polls, and yields the core after each poll that finds nothing."""
         if not self._one.acquire(blocking=False):
             return []
         try:

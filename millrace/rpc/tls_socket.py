@@ -24,7 +24,7 @@ _JOINED_BYTES = 16 << 10
 #: As much is encrypted before it is sent, and read before it is decrypted.
 _WRITE_BYTES = 64 << 10
 _READ_BYTES = 128 << 10
-#: Whoever waits looks this often whether the connection was closed here meanwhile.
+#: A waiting thread looks this often whether the connection was closed here meanwhile.
 _WAIT_MILLISECONDS = 5000
 _AT_ONCE = int(socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
 
@@ -220,7 +220,7 @@ class TlsSocket:
     # -- The end ---------------------------------------------------------------------------
 
     def shutdown(self, how: int) -> None:
-        """Ends both directions; whoever waits wakes."""
+        """Ends both directions; waiting threads wake."""
         # Of the socket below: closing TLS would wait for the other side.
         self._socket.shutdown(how)
 

@@ -195,7 +195,7 @@ class Listener:
         """Sleeps until a channel can be read, or `wake` is called."""
         self._is_asleep = True
         try:
-            if is_over():  # since we looked: whoever did it may have thought that we look again
+            if is_over():  # since we looked: its thread may have thought that we look again
                 return []
             events = spin_policy.until(self._poll, is_over, self.in_round)
             if not events and not is_over():

@@ -8,7 +8,7 @@ so that steps which wait for each other cannot block each other.
 
 A share belongs to a thread: the one that serves the client's call, or one that goes on with a
 partition of a step that another task's master has asked for. Such a partition waits for its share
-without a thread, because whoever brings it reads messages that others wait for.
+without a thread, because the thread that brings it reads messages that others wait for.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ class Share:
         if not self._holders:
             self.pause()
 
-    def anew(self) -> contextlib.AbstractContextManager[None]:
+    def renewed(self) -> contextlib.AbstractContextManager[None]:
         """Waits for another share of the client's, for a thread that computes beside this one."""
         return self._allotments.of(self._client)
 

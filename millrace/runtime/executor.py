@@ -2,7 +2,8 @@
 
 An `Execution` is one run of a plan. It runs whatever can run, in the order of the plan, and notes
 what other threads bring meanwhile. The thread that began it either stays until the end (`run`), or
-leaves when something has to wait (`drive`): then whoever brings what is waited for goes on with it.
+leaves when something has to wait (`drive`): then the thread that brings what is waited for goes on
+with it.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def run_values(plan: Plan, step: Step, feeds: Sequence[Value]) -> list[Value]:
 
 
 def _nobody(go_on: Callable[[], None]) -> None:
-    """Whoever arrives after the end is not waited for."""
+    """What arrives after the end is dropped."""
 
 
 class Execution:
@@ -132,7 +133,7 @@ class Execution:
         before = file_access.confine(step.session.file_access)
         try:
             while ready or arrived:
-                while arrived:  # Whoever adds to it wakes us, or finds that we look again.
+                while arrived:  # A thread that adds to it wakes us, or finds that we look again.
                     self._finish(*arrived.popleft())
                 if self._error is None and step.cancellation.error is not None:
                     self._error = step.cancellation.error
@@ -265,7 +266,8 @@ class Execution:
             try:
                 self.advance()
             except Exception as error:
-                # A mistake of ours, but whoever waits for the end of the step must hear of it.
+                # A mistake of ours, but the caller that waits for the end of the step must hear of
+                # it.
                 self._fail(error)
                 break
             with self._lock:

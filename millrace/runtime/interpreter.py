@@ -154,7 +154,7 @@ class RegionStage:
 
         def interpret() -> None:
             try:
-                computing = contextlib.nullcontext() if share is None else share.anew()
+                computing = contextlib.nullcontext() if share is None else share.renewed()
                 with computing, file_access.confined(step.session.file_access):
                     results = interpretation.run()
             except Exception as error:

@@ -155,7 +155,7 @@ class StoredState:
         table = slot.value
         if table is None:
             raise uninitialized(variable)
-        # Whoever looks meanwhile waits for the lock.
+        # A reader meanwhile waits for the lock.
         slot.value = BEING_UPDATED
         try:
             table = writable(table)

@@ -20,7 +20,7 @@ from millrace.runtime.step import Step
 class Waiter:
     """Lets one thread wait until others have noted something; used again and again.
 
-    Whoever notes something does so before it calls `notify`, and the thread looks for it again
+    A thread notes something before it calls `notify`, and the waiting thread looks for it again
     after it can be told: so nothing is missed.
     """
 

@@ -165,7 +165,7 @@ class Peers:
             if found is None:
                 found = self._connections[address] = Connection(address, self._security)
                 if len(self._connections) > _MAX_CONNECTIONS:
-                    # Whoever uses it has it; it closes when nobody does.
+                    # Its users hold it; it closes when the last one lets go.
                     self._connections.pop(next(iter(self._connections)))
             return found
 
@@ -334,7 +334,7 @@ class Peers:
     def doubt(self) -> None:
         """Believes no channel until the other side has answered a ping on it.
 
-        For a process that was stopped: whoever has given it up meanwhile has closed the channel,
+        For a process that was stopped: a task that declared it lost has closed the channel,
         but what was sent before may still lie there, and is about steps that are over.
         """
         with self._lock:

@@ -303,7 +303,7 @@ class Server:
 
     def _stop_if_over(self) -> None:
         if self._is_joined and self._leaving.is_over:
-            # Whoever has told must get its answer.
+            # The task that has told must get its answer.
             threading.Timer(0.1, self.stop).start()
 
     def leave_at_exit(self) -> None:
@@ -391,7 +391,7 @@ class Server:
         tasks, same_job = threads.neighbours(
             self._cluster, definition.job_name, self._own_address()
         )
-        spin_policy.settle(cores, tasks, os.environ)
+        spin_policy.configure(cores, tasks, os.environ)
         count: int | None = definition.default_session_config.intra_op_parallelism_threads
         if not count:
             work = None if graph is None else threads.largest_product(graph)

@@ -2,7 +2,7 @@
 
 A session is made before its first partition is registered and lasts until its master closes it, is
 gone for good, or the server stops. The numbers of graphs are random: one that was given out before
-the task was restarted finds nothing. Whoever asks for what is not here is told whether the server
+the task was restarted finds nothing. A request for what is not here is told whether the server
 has stopped, or else that the task was possibly restarted.
 
 It runs nothing: `worker.py` does.

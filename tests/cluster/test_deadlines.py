@@ -48,10 +48,10 @@ def test_a_loop_that_is_ended_leaves_variables_as_they_were() -> None:
     kept = tf.Variable(3.0)
     changed = tf.assign_add(kept, endless())
     replaced = tf.Variable(4.0)
-    set_anew = tf.assign(replaced, endless())
+    set_again = tf.assign(replaced, endless())
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
-        for update in (changed, set_anew):
+        for update in (changed, set_again):
             with pytest.raises(tf.errors.DeadlineExceededError):
                 session.run(update, options=SHORT)
         assert session.run([kept, replaced]) == [3.0, 4.0]

@@ -125,5 +125,5 @@ def test_training_goes_on_from_the_checkpoint_when_a_ps_restarts(job):
     before = {task: len(steps) for task, steps in job.steps.items()}
     job.ps = job.start_ps()
     job.until(lambda: all(len(job.steps[task]) > before[task] + 5 for task in (0, 1)))
-    # Initialised anew, the variable would be zero, and nobody would set it again.
+    # Initialised again, the variable would be zero, and nobody would set it again.
     assert {*job.marks[0], *job.marks[1]} == {MARK}

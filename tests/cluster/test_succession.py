@@ -1,4 +1,4 @@
-"""Chiefs that were restarted: who goes on with the model as it is, and who restores or begins anew.
+"""Chiefs that were restarted: who goes on with the model, and who restores or begins again.
 
 A chief that "dies" leaves its session open, and its server is started again; what its process would
 have done at a good end is kept back by a fixture.
@@ -171,7 +171,7 @@ def test_an_emptied_folder_is_another_training(chief):
     assert successor(chief).found() == [0, 0, 0]
 
 
-def test_without_a_folder_there_is_no_telling_and_training_begins_anew(cluster):
+def test_without_a_folder_there_is_no_telling_and_training_begins_again(cluster):
     chief = Chief(cluster, None).begin().go_to(LIVE)
     chief.die()
     assert Chief(cluster, None).begin().found() == [0, 0, 0]

@@ -284,7 +284,7 @@ class Campaign:
         self.tell(self.now)
 
 
-def test_a_newly_elected_chief_makes_its_session_anew_after_half_a_round(replicas, tmp_path):
+def test_a_newly_elected_chief_makes_its_session_again_after_half_a_round(replicas, tmp_path):
     chief, worker = replicas
     campaign = Campaign()
     with worker.graph.as_default():

@@ -1,5 +1,5 @@
-"""The option that writes scenarios anew."""
+"""The option that writes scenarios again."""
 
 
 def pytest_addoption(parser):
-    parser.addoption("--rewrite", action="store_true", help="write the stories of scenarios anew")
+    parser.addoption("--rewrite", action="store_true", help="write the stories of scenarios again")

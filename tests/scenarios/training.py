@@ -351,7 +351,7 @@ class Trainer:
         self._partitions, self._closing = RemotePartitions(train), RemotePartitions(close)
 
     def _prepare(self, session: str, calls: list[Callable[[], None]]) -> None:
-        """Runs what comes before the first step; begins anew if a ps is not there."""
+        """Runs what comes before the first step; begins again if a ps is not there."""
         if not self.task.is_alive or self.session != session:
             return
         if not self.task.is_running:
@@ -377,7 +377,7 @@ class Trainer:
         models = [ps.program for ps in self._training.all_ps()]
         repeats: list[bool] = []
         announce = [
-            lambda m=m: repeats.append(m.accumulator.begins_anew(self.name)) for m in models
+            lambda m=m: repeats.append(m.accumulator.begins_again(self.name)) for m in models
         ]
         return [*announce, lambda: models[0].put_tokens(int(any(repeats)))]
 

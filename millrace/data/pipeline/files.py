@@ -1,7 +1,7 @@
 """Datasets of files: lines of text, TFRecords, records of one length.
 
 Files are read one after the other. A file that is missing or damaged is an error that names the
-file and the record; whoever goes on after it gets the next file.
+file and the record; a reader that goes on after it gets the next file.
 """
 
 from __future__ import annotations

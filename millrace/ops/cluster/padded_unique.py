@@ -1,6 +1,6 @@
 """Fixed-length forms of ops whose outputs are as long as the data says.
 
-`passes/pad_unique.py` puts these where whoever uses the outputs leaves padding out, so that
+`passes/pad_unique.py` puts these where the users of the outputs leave padding out, so that
 an update of rows is one XLA program. An index that is the largest of its type is padding: no
 table has such a row, and XLA's scatters drop what is past the end. Nobody builds these ops.
 """

@@ -41,7 +41,7 @@ _TYPES = (
 
 # What synchronous training says of its operations, as attributes that TensorFlow ignores.
 
-#: Of ApplyGradient: whose gradient it is. Of NumAccumulated: who begins anew; it then gives 1 if
+#: Of ApplyGradient: whose gradient it is. Of NumAccumulated: who begins again; it then gives 1 if
 #: the next gradient of this contributor is a repeat, and 0 if not.
 CONTRIBUTOR = "_contributor"
 #: Of SetGlobalStep: nothing that was accumulated counts any more.
@@ -77,7 +77,7 @@ class Accumulator(Guarded[AccumulatorState]):
 
 
 def describe_round(resources: Any) -> str:
-    """Why there is no token for another round on a task, for whoever waits for one."""
+    """Why there is no token for another round on a task, for a step that waits for one."""
     accumulators = [found for _, _, found in resources.all_of(Accumulator)]
     takes = [words for each in accumulators if (words := each.ask(AccumulatorState.next_take))]
     if takes:
@@ -208,7 +208,7 @@ def conversion(node: Any, ctx: Any) -> Callable[[Any], Any]:
     lengths = ctx.session.state_of(node, lambda: [0])
 
     def fill_up(total: Any) -> Any:
-        """The same with padding, which whoever uses it leaves out."""
+        """The same with padding, which its user leaves out."""
         indices, values, shape = total
         count = len(indices)
         length = lengths[0] = padded_length(count, lengths[0])
@@ -261,7 +261,7 @@ def _num_accumulated(handle: Any, *, ctx: Any, node: Any) -> Any:
     accumulator = shared_state.find(Accumulator, ctx, handle)
     contributor = contributor_of(node)
     if contributor:
-        return accumulator.ask(lambda state: int(state.begins_anew(contributor)))
+        return accumulator.ask(lambda state: int(state.begins_again(contributor)))
     if node.attrs.get(TELLS_STEP):
         return accumulator.ask(lambda state: -1 - state.applied_step)
     if node.attrs.get(WILL_APPLY):

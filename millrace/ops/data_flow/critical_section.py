@@ -1,4 +1,4 @@
-"""Critical sections: parts of a graph that run one at a time, whoever runs them.
+"""Critical sections: parts of a graph that run one at a time, in whichever step.
 
 A section has a lock (TensorFlow's Mutex op types). What is executed in it waits for the lock,
 and the lock is given back when it has ended, or when its step has failed.

@@ -103,7 +103,7 @@ class Queue(Guarded[QueueState]):
 
         Args:
           ctx: The step.
-          why: What an element comes of, for whoever waits long for one.
+          why: What an element comes of, for a step that waits long for one.
         """
         return self.submit(
             protocol.Dequeue(1),
@@ -406,7 +406,7 @@ def _enqueue_many(
 
 
 def what_comes(node: Any, ctx: Any) -> str:
-    """What the elements come of that a node takes, for whoever waits long for one."""
+    """What the elements come of that a node takes, for a step that waits long for one."""
     return describe_round(ctx.resources) if node.attrs.get(TOKEN) else ""
 
 

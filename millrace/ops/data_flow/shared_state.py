@@ -77,7 +77,7 @@ class Guarded(Generic[_S]):
 
     Attributes:
       state: The state machine; touched only with the lock held.
-      lock: The lock. Whoever makes something happen to the state machine himself must pass on
+      lock: The lock. A caller that drives the state machine itself must pass on
         what that settles (`tell_all`), without it.
     """
 
@@ -134,7 +134,7 @@ class Guarded(Generic[_S]):
             return question(self.state)
 
     def close(self) -> None:
-        """Its container was cleared: whoever waits is told so."""
+        """Its container was cleared: those that wait are told so."""
         self.tell(lambda state: state.abandon())
 
 

@@ -208,7 +208,7 @@ class ReaderBase:
         return restored
 
     def reset(self, name: str | None = None) -> Operation:
-        """An operation that starts anew."""
+        """An operation that starts from the beginning."""
         result: Operation = self._build("ReaderReset", name=name)
         return result
 

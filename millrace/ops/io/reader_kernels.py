@@ -2,7 +2,7 @@
 
 A reader works on one file at a time, and serves one read at a time; reads that come meanwhile
 wait their turn. When the file ends it asks the queue for the next name. If the queue has none,
-the read is parked: no thread waits, and whoever enqueues the name reads the record.
+the read is parked: no thread waits, and the step that enqueues the name reads the record.
 
 Invariant: `_active` is the read whose turn it is; only it moves the reader forward.
 """
@@ -248,7 +248,7 @@ class _Read:
         self.error: Exception | None = None
 
     def settle(self, error: Exception | None = None) -> None:
-        """Gives its outcome to whoever waits for it."""
+        """Gives its outcome to the step that waits for it."""
         self.is_done, self.error = True, error
         if self.future is None:
             return
@@ -331,7 +331,7 @@ class Reader:
         """Serves reads until there are none, or one is parked at its queue."""
         while read is not None:
             try:
-                # The read may go on in the thread of whoever brought it a file's name.
+                # The read may go on in the thread that brought it a file's name.
                 with file_access.confined(read.ctx.session.file_access):
                     if not self._advance(read):
                         return
@@ -411,7 +411,7 @@ class Reader:
             return self._records_produced, self._work_finished
 
     def reset(self) -> None:
-        """Starts anew."""
+        """Starts from the beginning."""
         with self._lock:
             self._format.close()
             self._work_started = self._work_finished = self._records_produced = 0

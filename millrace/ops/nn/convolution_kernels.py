@@ -253,7 +253,7 @@ def gradient_by_filter(
     if parts == 1 and not rest:
         return of_images(x, grad, windows)
     # A loop, not a sum of `parts` terms: it compiles once, what it slices is in the cache, and
-    # what comes before is not computed anew in the transposition of each part.
+    # what comes before is not computed again in the transposition of each part.
     zeros = jnp.zeros(tuple(filter_shape), grad.dtype)
     total = lax.fori_loop(0, parts, lambda part, sum_: sum_ + of_part(part, images), zeros)
     return total + of_part(parts, rest) if rest else total

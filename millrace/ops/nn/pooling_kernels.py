@@ -79,7 +79,7 @@ class _Grid:
             for low, step, w, length in zip(self.before, self.steps, windows, x.shape, strict=True)
         ]
         if any(low or high for low, high, _ in layout):
-            # Without the barrier XLA pads anew for each of the slices.
+            # Without the barrier XLA pads again for each of the slices.
             x = lax.optimization_barrier(lax.pad(x, fill, layout))  # type: ignore[no-untyped-call]
         pairs = zip(self.steps, windows, strict=True)
         self.cells = jnp.reshape(x, tuple(n for step, w in pairs for n in (step, w.stride)))

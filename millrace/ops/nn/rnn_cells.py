@@ -482,7 +482,8 @@ class DropoutWrapper(_Wrapper):
                 )
         self._seed = seed
         self._keeps_whole = dropout_state_filter_visitor
-        #: For each of the places the random numbers of all times; empty if they are drawn anew.
+        #: For each of the places the random numbers of all times; empty if they are drawn each
+        #: time.
         self._noise: dict[str, list[Tensor]] = {}
         if variational_recurrent:
             self._draw(input_size, dtype)

@@ -1,4 +1,4 @@
-"""SparseTensors put aside under numbers, so that queues of dense tensors can carry them.
+"""SparseTensors stored under numbers, so that queues of dense tensors can carry them.
 
 `batch` enqueues the numbers and takes the tensors back when it dequeues. Taking removes.
 """

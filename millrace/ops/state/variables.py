@@ -128,7 +128,7 @@ def assert_variables_initialized(var_list: Sequence[Any] | None = None) -> Tenso
     variables = _variables_or_all(var_list)
     if not variables:
         return None
-    # Whoever asks for a rank reads the value, and that is what fails.
+    # A caller that asks for a rank reads the value, and that is what fails.
     rank: Any = registry.lookup("Rank")
     ranks = []
     for variable in variables:

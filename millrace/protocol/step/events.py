@@ -196,7 +196,7 @@ class ValuesArrived(NamedTuple):
 
 
 class WaitAbandoned(NamedTuple):
-    """Whoever waited for values is gone."""
+    """The task that waited for values is gone."""
 
     step: int
     key: Key

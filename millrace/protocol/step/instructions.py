@@ -156,14 +156,14 @@ class AwaitStop(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """Answer whoever asked: the step, or the partition, has come to its end."""
+    """Answer the caller: the step, or the partition, has come to its end."""
 
     step: int
     values: Sequence[Value] = ()
 
 
 class Fail(NamedTuple):
-    """Answer whoever asked that it has failed; once, and instead of `Reply`."""
+    """Answer the caller that it has failed; once, and instead of `Reply`."""
 
     step: int
     error: errors.OpError

@@ -58,7 +58,7 @@ class PartitionStep:
       facts: Of the partition; None while nobody has asked for it.
       master: Whose master has; HOME for this task's own, or for one that is not a task.
       runs: Whether it runs.
-      repeats: Whether it begins anew when it is over.
+      repeats: Whether it begins again when it is over.
       values: What has come for it and was not taken, by key.
       wanted: The keys of what it waits for.
       error: Why it is to stop, once it is.

@@ -269,7 +269,7 @@ class _PendingTakes:
         self._token = token = cancellation.register(self._cancel)
         if token is None:
             self._cancel()
-        elif self.future.done:  # Whoever did it may not have seen the token.
+        elif self.future.done:  # The thread that did it may not have seen the token.
             cancellation.deregister(token)
 
     def _cancel(self) -> None:

@@ -477,7 +477,7 @@ def _whole_rows(array: Any, shape: tuple[int, ...]) -> Any:
 
 
 class _Memory:
-    """The rows of arrays on this machine's processor, for whoever may write there."""
+    """The rows of arrays on this machine's processor, for code that may write there."""
 
     def __init__(self, row_bytes: int) -> None:
         self._row = np.dtype((np.void, row_bytes))

@@ -116,7 +116,7 @@ class PendingStep:
 
     def _execute(self, instruction: instructions.Execute) -> None:
         number, home = instruction.step, self._home
-        if home is None:  # of a partial run: whoever feeds it goes on with it
+        if home is None:  # of a partial run: the thread that feeds it goes on with it
             return
         error: errors.OpError | None = None
         try:

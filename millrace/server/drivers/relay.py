@@ -51,7 +51,7 @@ class Relay:
     def deliver(self, action: Callable[[], None]) -> None:
         """Calls `action`, which hands a message over, and then what that has set free."""
         if getattr(self._local, "ready", None) is not None:
-            action()  # by what was set free: whoever delivers further out will go on
+            action()  # by what was set free: the delivery further out will go on
             return
         ready: _Ready = collections.deque()
         self._local.ready = ready

@@ -58,7 +58,7 @@ class RemoteTensors:
         with self._lock:
             stub = self._stubs.get(connection)
             if stub is None:
-                # A connection that was closed and made anew must not be kept.
+                # A connection that was closed and made again must not be kept.
                 self._stubs = {c: s for c, s in self._stubs.items() if c.address != address}
                 stub = self._stubs[connection] = connection.worker()
             return stub

@@ -2,7 +2,7 @@
 
 The chief of synchronous training closes rounds, one step like the other, with nothing to feed and
 nothing to fetch. Asking for each costs two messages and wakes a thread of the chief in the middle
-of its own step. So the task that runs the step begins it anew when it is over, until it fails, is
+of its own step. So the task that runs the step begins it again when it is over, until it fails, is
 cancelled, loses its master or is told that the round is the last.
 
 Only a step can be repeated whose work is all on one other task, and that has no deadline.

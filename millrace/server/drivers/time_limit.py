@@ -1,8 +1,8 @@
 """Calls of other tasks that take too long: a fault of the cluster, from which sessions recover.
 
-The limits are high, because whoever calls a task that is gone is told so much sooner
+The limits are high, because a caller of a task that is gone is told so much sooner
 (`rpc.service.Connection.call`): a task that is there is waited for, also on a machine whose cores
-are all busy. To give up early would only mean to begin anew, with more work for everybody.
+are all busy. To give up early would only mean to begin again, with more work for everybody.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ of the channels.
 
 When this process was stopped for a while, others may have given it up, and what lies in its
 sockets may be about steps that are over. Then nothing more is believed of a channel until the
-other side has answered a ping on it: whoever gave this task up has closed the channel.
+other side has answered a ping on it: a task that declared this one lost has closed the channel.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ class Watch:
         if quiet:
             try:
                 channels[0].send(Message(Kind.PING))
-            except Exception as error:  # It is being closed; whoever closes it tells.
+            except Exception as error:  # It is being closed, and its closing is reported.
                 logging.debug("%s could not be pinged: %s", address, error)
         watched.sent = sum(c.traffic.messages_sent for c in channels)
 

@@ -383,7 +383,7 @@ class NameBasedSaverStatus(LoadStatus):
         self._checkpoint._restoring_saver(session.graph, by_name).restore(session, self._path)
 
     def initialize_or_restore(self, session: Any = None) -> None:
-        """Restores all variables by name, and lets the counter begin anew."""
+        """Restores all variables by name, and restarts the counter."""
         session = _session(session)
         self.run_restore_ops(session)
         session.run(self._checkpoint.save_counter.initializer)

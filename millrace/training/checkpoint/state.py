@@ -203,7 +203,7 @@ def _state_without_file(folder: str, name: str, reason: str) -> Any:
             None,
             None,
             f"{name} cannot be used ({reason}), and no checkpoint in {folder} is complete. A "
-            "training that began anew would write over them. Restore the file or the checkpoints "
+            "training that began again would write over them. Restore the file or the checkpoints "
             "from a copy, or move them away to begin at step 0.",
         )
     return None

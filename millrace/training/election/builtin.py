@@ -1,9 +1,9 @@
 """The lease on a task of the cluster itself: no other server is needed.
 
 It is kept by the first ps task, not by a majority of them. When a ps task is away, training
-stands still whoever is chief, until it is back and restored; so a majority would keep chiefs for
+stands still with any chief, until it is back and restored; so a majority would keep chiefs for
 jobs that cannot train, and with the usual one or two ps tasks it would need all of them. A ps that
-restarts forgets the lease, and gets it back from whoever holds it (`millrace.protocol.election`).
+restarts forgets the lease, and gets it back from its holder (`millrace.protocol.election`).
 
 A cluster without a job called ``ps`` keeps it on the first task of its first job; without a
 cluster there is nobody to elect another one, and the lease is in this process.

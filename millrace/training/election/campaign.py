@@ -123,7 +123,7 @@ class Campaign:
         """Sleeps in a wait for the chief.
 
         Raises:
-          DeposedError: This worker is the chief: whoever waits for one begins anew.
+          DeposedError: This worker is the chief: a wait for one begins again.
         """
         with self._changed:
             self._changed.wait_for(
@@ -210,7 +210,7 @@ class Campaign:
             self._register.write(write.record, write.version)
 
     def _now(self) -> Term | None:
-        """As `term`, for whoever has the lock."""
+        """As `term`, for a caller that has the lock."""
         token = self._candidate.token(self._clock.now())
         return None if token is None else Term(token, self._identity)
 

@@ -1,6 +1,6 @@
 """A Supervisor whose chief is elected.
 
-Its session stays the same, whoever is chief: a thread looks, and begins the services of a chief
+Its session stays the same under any chief: a thread looks, and begins the services of a chief
 when its task was elected. They pause when another one is. What a program does for the chief in its
 own code (``if is_chief: ...``) stays where the program wants it.
 """

@@ -1,4 +1,4 @@
-"""Synchronous training with an elected chief: whoever is it closes the rounds.
+"""Synchronous training with an elected chief: the chief of the day closes the rounds.
 
 The chief's operation runs in a session of its own, in a thread of its own. So it begins the moment
 that a worker is elected, although that worker's step waits for a token which nobody but a chief
@@ -7,7 +7,7 @@ hands out; and it ends with the term, without a word to the step.
 A chief that died owed its round a push. The tokens that a new chief puts into the queue, as every
 chief does at its start, let another worker push in its stead. Too many of them do no harm: a push
 for a round that is over is dropped, and costs its token. If it died while a round was applied on
-some ps tasks and not yet on others, the new one makes its session anew, and restores the model.
+some ps tasks and not yet on others, the new one makes its session again, and restores the model.
 """
 
 from __future__ import annotations

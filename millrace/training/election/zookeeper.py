@@ -1,6 +1,6 @@
 """The lease in ZooKeeper: one persistent node, changed by its version.
 
-Not an ephemeral node, ZooKeeper's usual way: that lasts as long as the session of whoever made it,
+Not an ephemeral node, ZooKeeper's usual way: that lasts as long as the session that made it,
 which is at least two of the server's ticks (4 seconds as servers are delivered), and dies with the
 connection's, not with the holder's clock. The node and its version give what a lease needs, and
 the rules are those of the other back ends.
@@ -135,7 +135,8 @@ class ZooKeeperRegister:
         try:
             return method(*arguments, **options).get(timeout=CALL_SECONDS)
         except exceptions.NoAuthError:
-            who = f"user {self._user!r} with this password" if self._user else "whoever has no user"
+            named = f"user {self._user!r} with this password"
+            who = named if self._user else "a client without a user"
             raise errors.UnauthenticatedError(
                 None,
                 None,

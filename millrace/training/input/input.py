@@ -247,7 +247,7 @@ def _as_tensor(value: Any) -> Any:
 
 
 class _SparseOnTheWay(NamedTuple):
-    """How a SparseTensor went into a queue of dense tensors: where it was put aside."""
+    """How a SparseTensor went into a queue of dense tensors: where it was stored."""
 
     map_name: str
     dtype: dtypes.DType

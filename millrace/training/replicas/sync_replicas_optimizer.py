@@ -26,7 +26,7 @@ The books, which everything below keeps balanced:
 Faults (each push says whose it is, by the task of the local step):
 
 * A worker whose step failed may have pushed to some ps tasks and not to others. When it begins
-  anew it says so, and accumulators that have its gradient drop the next one: every ps counts it
+  again it says so, and accumulators that have its gradient drop the next one: every ps counts it
   once. The token that the failed step may have taken with it is put back.
 * A chief that begins empties the accumulators and the token queue, and lets every worker push
   again. Nothing of a round that a fault interrupted is counted in one of the restored model.
@@ -695,7 +695,7 @@ def old_tokens_of(optimizer: SyncReplicasOptimizer) -> Tensor:
 def drop_old_tokens(session: Any, old_tokens: Tensor) -> None:
     """Takes out the tokens of a session before this one.
 
-    After a restore they would be of steps that never were; and the first tokens are put in anew,
+    After a restore they would be of steps that never were; and the first tokens are put in again,
     so that there are enough in any case. (A task of TensorFlow's waits if there are fewer now than
     there were a moment ago: not for long.)
     """

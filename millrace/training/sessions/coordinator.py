@@ -1,7 +1,7 @@
 """Coordinator: threads that stop together.
 
-Any thread may ask for a stop, with or without an exception; all see it; whoever joins gets the
-first exception that was not a clean end of input.
+Any thread may ask for a stop, with or without an exception; all see it; the thread that joins gets
+the first exception that was not a clean end of input.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ class _CoordinatedSessionCreator:
     def create_session(self) -> CoordinatedSession:
         """A new session with its threads started and its hooks told."""
         self.tf_sess = self._session_creator.create_session()
-        # No exception is a clean stop here: whoever runs steps decides what it means.
+        # No exception is a clean stop here: the code that runs steps decides what it means.
         self.coord = Coordinator(clean_stop_exception_types=[])
         session = CoordinatedSession(
             HookedSession(self.tf_sess, self._hooks), self.coord, self._stop_grace_period_secs

@@ -2,7 +2,7 @@
 
     HookedSession        adds the hooks' fetches and feeds to each step
     CoordinatedSession   stops and joins the session's threads; their errors come out of `run`
-    RecoverableSession   makes all of the above anew after an error in `errors.RECOVERABLE`
+    RecoverableSession   makes all of the above again after an error in `errors.RECOVERABLE`
 
 Each wraps the next one in, and at the bottom is a `tf.Session`. A closed layer holds nothing. This
 module knows neither checkpoints nor graphs: a session creator makes what it wraps.

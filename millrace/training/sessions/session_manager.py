@@ -368,7 +368,7 @@ class SessionManager:
                 logging.info("Waiting for checkpoint to be available.")
                 if not wait.pause(
                     lambda: (
-                        f"for a first checkpoint in {folder!r}. Check that whoever "
+                        f"for a first checkpoint in {folder!r}. Check that the task that "
                         "writes it runs, and that both name the same folder."
                     )
                 ):

@@ -48,7 +48,7 @@ from millrace.training.sessions.task_register import SCHEME, TaskRegister, keys_
 
 _NAME = "/millrace/training"
 #: How long a task that a session was just made with may take to answer: one that is gone is found
-#: sooner, and to begin anew on a busy machine would take longer.
+#: sooner, and to begin again on a busy machine would take longer.
 _SECONDS = 60.0
 #: How long a program that ends waits for it.
 _LAST_SECONDS = 2.0

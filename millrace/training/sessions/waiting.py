@@ -1,6 +1,6 @@
 """Waiting for something that another task must do, and saying so.
 
-A wait polls. Without an interval it polls often, so that whoever waits notices within half a
+A wait polls. Without an interval it polls often, so that a waiting task notices within half a
 second; with one it keeps to it. After five seconds, and then every ten, it says what it waits for,
 for how long it has waited, and what to check: no wait of this package is silent. Time and sleep
 come from a `Clock`, so that tests need neither.

@@ -152,7 +152,7 @@ def test_a_rate_is_over_the_last_seconds() -> None:
     assert rate.per_second == pytest.approx(10.0)
 
 
-def test_a_count_that_goes_back_begins_anew() -> None:
+def test_a_count_that_goes_back_begins_again() -> None:
     rate = Rate()
     rate.add(0, 500)
     rate.add(1, 600)

@@ -240,7 +240,7 @@ def test_a_merge_that_cannot_be_done_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_many_tensors_need_many_blocks(tmp_path: Path) -> None:
-    """More than one block of the index, which begins anew at 256 KiB."""
+    """More than one block of the index, which begins again at 256 KiB."""
     writer = BundleWriter(str(tmp_path / "m"))
     names = [f"layer_{i:05d}/{'x' * (i % 90)}" for i in range(6000)]
     for i, name in enumerate(names):

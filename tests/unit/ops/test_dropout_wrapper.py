@@ -52,7 +52,7 @@ def test_variational_dropout_drops_the_same_parts_at_all_times(where: str) -> No
     assert (first != second).any(), "and another one in the next step"
 
 
-def test_ordinary_dropout_chooses_anew_each_time() -> None:
+def test_ordinary_dropout_chooses_again_each_time() -> None:
     first, _ = outputs(tf.nn.rnn_cell.DropoutWrapper(Passing(), output_keep_prob=0.5))
     assert (first[:, 0] != first[:, 1]).any()
 

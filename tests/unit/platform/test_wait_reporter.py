@@ -47,7 +47,7 @@ def test_it_knows_how_long_it_may_be_silent():
     assert reporter.seconds_left() == 0.0
 
 
-def test_something_that_happens_starts_it_anew(caplog):
+def test_something_that_happens_starts_it_again(caplog):
     clock = Clock()
     reporter = WaitReporter("x", clock)
     clock.now += 4.9

@@ -212,12 +212,12 @@ def test_setting_the_step_back_drops_what_was_accumulated(kind):
 # -- Who contributes ---------------------------------------------------------------------------
 
 
-def test_a_contributor_that_begins_anew_repeats_what_is_here_and_nothing_else():
+def test_a_contributor_that_begins_again_repeats_what_is_here_and_nothing_else():
     here, elsewhere = dense([]), dense([])
     # A step reached one accumulator, and not the other.
     here.apply(np.array(1.0), 0, "w1")
-    assert here.begins_anew("w1")
-    assert not elsewhere.begins_anew("w1")
+    assert here.begins_again("w1")
+    assert not elsewhere.begins_again("w1")
     for accumulator in (here, elsewhere):
         accumulator.apply(np.array(1.0), 0, "w1")
         accumulator.apply(np.array(3.0), 0, "w2")
@@ -230,11 +230,11 @@ def test_a_contributor_that_begins_anew_repeats_what_is_here_and_nothing_else():
 def test_a_repeat_is_dropped_once_and_not_in_the_next_round():
     accumulator = dense([])
     accumulator.apply(np.array(1.0), 0, "w1")
-    accumulator.begins_anew("w1")
+    accumulator.begins_again("w1")
     accumulator.apply(np.array(1.0), 0, "w1")
     accumulator.apply(np.array(5.0), 0, "w1")
     assert accumulator.count == 2
-    accumulator.begins_anew("w1")
+    accumulator.begins_again("w1")
     accumulator.submit(Take(1))
     accumulator.apply(np.array(5.0), 1, "w1")
     assert accumulator.count == 1
@@ -243,7 +243,7 @@ def test_a_repeat_is_dropped_once_and_not_in_the_next_round():
 def test_gradients_that_do_not_say_whose_they_are_all_count():
     accumulator = dense([])
     accumulator.apply(np.array(1.0), 0)
-    assert not accumulator.begins_anew("")
+    assert not accumulator.begins_again("")
     accumulator.apply(np.array(1.0), 0)
     assert accumulator.count == 2
 
@@ -252,10 +252,10 @@ def test_a_round_that_begins_has_nothing_of_the_one_before_whatever_its_step():
     accumulator = dense([])
     for step in (0, 3, 1):
         accumulator.apply(np.array(1.0), 7, "w1")
-        accumulator.begins_anew("w1")
+        accumulator.begins_again("w1")
         accumulator.begin_round(step)
         assert (accumulator.count, accumulator.global_step) == (0, step)
-        assert not accumulator.begins_anew("w1")
+        assert not accumulator.begins_again("w1")
 
 
 def test_a_take_says_whose_gradient_is_missing():

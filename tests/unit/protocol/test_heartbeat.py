@@ -70,7 +70,7 @@ def test_nobody_is_lost_before_a_probe_has_failed(peer):
     assert peer.look() == [LOSE]
 
 
-def test_an_answered_probe_starts_the_count_of_the_unanswered_anew(peer):
+def test_an_answered_probe_starts_the_count_of_the_unanswered_again(peer):
     for _ in range(2):
         peer.look()
     peer.heartbeat.probed(True)

@@ -51,7 +51,7 @@ def test_tasks_look_out_where_each_has_a_core(
     cores: int, tasks: int, environment: dict[str, str], expected: bool
 ) -> None:
     made = SpinPolicy()
-    made.settle(cores, tasks, environment)
+    made.configure(cores, tasks, environment)
     assert made.is_on is expected
 
 
@@ -69,7 +69,7 @@ def test_with_one_task_more_they_look_out_in_rounds(
     cores: int, tasks: int, environment: dict[str, str], expected: bool
 ) -> None:
     made = spin_policy(steadily())
-    made.settle(cores, tasks, environment)
+    made.configure(cores, tasks, environment)
     assert not made.is_on and made.is_on_in_rounds is expected
     assert made.until(Poll(2), NEVER) == []
     assert made.until(Poll(2), NEVER, in_round=True) == ([(5, 1)] if expected else [])

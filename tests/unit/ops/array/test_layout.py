@@ -74,7 +74,7 @@ def test_tile_roll_reverse_and_repeat_are_numpys() -> None:
         adjoint_holds(y, x, X)
 
 
-def test_a_shift_that_is_fed_is_not_compiled_anew() -> None:
+def test_a_shift_that_is_fed_is_not_compiled_again() -> None:
     x, shift = tf.placeholder(tf.float32, [None, None]), tf.placeholder(tf.int32, [])
     y = tf.roll(x, shift, 1)
     with tf.Session() as session:

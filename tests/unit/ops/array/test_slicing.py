@@ -71,7 +71,7 @@ def test_static_shapes_of_slices_of_partly_known_tensors() -> None:
     assert tf.placeholder(tf.float32)[0].shape.ndims is None
 
 
-def test_a_tensor_as_index_is_not_compiled_anew_for_each_value() -> None:
+def test_a_tensor_as_index_is_not_compiled_again_for_each_value() -> None:
     x, i = tf.placeholder(tf.float32, [3, 4, 5]), tf.placeholder(tf.int32, [])
     row, mixed, window = x[i], x[i, 1:3, ..., None], tf.slice(x, [i, 0, 1], [1, -1, 2])
     gradient = tf.gradients([row, mixed, window], x)[0]

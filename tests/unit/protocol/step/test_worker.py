@@ -198,7 +198,7 @@ def test_a_stopped_task_says_so_whatever_its_partitions_found(steps: TaskSteps) 
     assert run(steps, 6) == [do.Refuse(6, GONE)]
 
 
-def test_a_repeated_partition_begins_anew_until_the_last_round(steps: TaskSteps) -> None:
+def test_a_repeated_partition_begins_again_until_the_last_round(steps: TaskSteps) -> None:
     facts = PartitionFacts("s")
     assert steps.on(RepetitionRequested(5, "m:1", facts)) == [do.Execute(5)]
     for _ in range(3):

@@ -43,7 +43,7 @@ def test_epochs_are_counted():
         assert all_of(session, name) == [b"a", b"b", b"a", b"b"]
 
 
-def test_every_epoch_is_shuffled_anew_and_a_seed_repeats_the_order():
+def test_every_epoch_is_shuffled_again_and_a_seed_repeats_the_order():
     def epochs(seed):
         with tf.Graph().as_default():
             producer = tf.train.input_producer(
