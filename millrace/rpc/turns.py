@@ -4,8 +4,10 @@ Handing a message from the thread that read it to the one that waits for it cost
 it. So a thread that waits for messages reads them itself, and handles whatever comes, until it has
 what it waits for. A channel's own thread reads when nobody has done so for a moment.
 
-Only one thread at a time has the *turn* to read a channel. A thread that does not get the turn of
-all its channels waits as ever, to be told: it *follows*.
+Only one thread at a time has the *turn* to read a channel. A thread that gets the turns of some of
+its channels only reads those, and takes the others as they are left: else a thread with several
+channels, each of which has its own thread, would never have all of them at once. A thread that gets
+none waits to be told: it *follows*.
 """
 
 from __future__ import annotations
@@ -33,7 +35,8 @@ class Turn:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._unpark = threading.Event()
-        self._wanted = False
+        #: What would rather read than the own thread, and is woken when the turn is left.
+        self._wanted_by: Listener | None = None
         self._left_at = -math.inf
         self._followers = 0
         self._count_lock = threading.Lock()
@@ -45,17 +48,21 @@ class Turn:
         self.is_kept = True
         self._unpark.set()
 
-    def take(self) -> bool:
+    def take(self, reader: Listener) -> bool:
         """Gets the turn, for a thread that waits; False when another one has it."""
         if not self.is_kept and self._lock.acquire(blocking=False):
+            if self._wanted_by is reader:
+                self._wanted_by = None
             return True
-        self._wanted = True
+        self._wanted_by = reader
         return False
 
     def leave(self) -> None:
         """Gives it back."""
         self._left_at = time.monotonic()
         self._lock.release()
+        if self._wanted_by is not None:
+            self._wanted_by.wake()
 
     @contextlib.contextmanager
     def followed(self) -> Iterator[None]:
@@ -77,7 +84,7 @@ class Turn:
             if self._lock.acquire(blocking=False):
                 left = self._left_at + grace - time.monotonic()
                 if left <= 0 or self.is_kept or self._unpark.is_set():
-                    self._wanted = False
+                    self._wanted_by = None
                     return
                 self._lock.release()
                 grace = left
@@ -85,7 +92,7 @@ class Turn:
 
     def leave_if_wanted(self) -> bool:
         """Gives it back when somebody would rather read."""
-        if not self._wanted or self.is_kept:
+        if self._wanted_by is None or self.is_kept:
             return False
         self.leave()
         return True
@@ -145,10 +152,7 @@ class Listener:
     def _listen(self, channels: Sequence[Readable], numbers: Sequence[int]) -> None:
         self._channels = tuple(channels)
         self._numbers = dict(zip(numbers, channels, strict=True))
-        self._poll = select.poll()
-        self._poll.register(self._wake, select.POLLIN)
-        for number in self._numbers:
-            self._poll.register(number, select.POLLIN)
+        self._poll = self._poll_of(self._channels)
 
     def wait(self, seconds: float, is_over: Callable[[], object]) -> bool:
         """Reads until something is there, or time has passed.
@@ -159,47 +163,74 @@ class Listener:
             another thread has called `wake`.
 
         Returns:
-          False when another thread reads one of the channels, or one is closed: then the caller
+          False when other threads read all of the channels, or one is closed: then the caller
           is told by others.
         """
-        taken: list[Turn] = []
+        taken: list[Readable] = []
+        missing: list[Readable] = []
         self._is_busy = True
         try:
             for channel in self._channels:
-                if not channel.turn.take():
-                    return False
-                taken.append(channel.turn)
-            return self._read(time.monotonic() + seconds, is_over)
+                (taken if channel.turn.take(self) else missing).append(channel)
+            return bool(taken) and self._read(time.monotonic() + seconds, is_over, taken, missing)
         finally:
             self._is_busy = False
-            for turn in taken:
-                turn.leave()
+            for channel in taken:
+                channel.turn.leave()
 
-    def _read(self, deadline: float, is_over: Callable[[], object]) -> bool:
+    def _read(
+        self,
+        deadline: float,
+        is_over: Callable[[], object],
+        taken: list[Readable],
+        missing: list[Readable],
+    ) -> bool:
+        """Reads what this thread has the turns of, and takes those that others leave."""
+        poll = self._poll if not missing else self._poll_of(taken)
         while not is_over():
+            if missing and self._take_more(taken, missing):
+                poll = self._poll if not missing else self._poll_of(taken)
             ready: list[Readable] = []
-            for channel in self._channels:
+            for channel in taken:
                 if channel.has_more:
                     ready.append(channel)
             if not ready:
                 left = deadline - time.monotonic()
                 if left <= 0:
                     return True
-                ready = self._ready(left, is_over)
+                ready = self._ready(poll, left, is_over)
             for channel in ready:
                 if not channel.read_one():
                     return False
         return True
 
-    def _ready(self, seconds: float, is_over: Callable[[], object]) -> list[Readable]:
+    def _take_more(self, taken: list[Readable], missing: list[Readable]) -> bool:
+        """Takes the turns that were left meanwhile; whether there are some."""
+        left = [channel for channel in missing if channel.turn.take(self)]
+        taken += left
+        missing[:] = [channel for channel in missing if channel not in left]
+        return bool(left)
+
+    def _poll_of(self, channels: Sequence[Readable]) -> select.poll:
+        """As `_poll`, for some of the channels."""
+        poll = select.poll()
+        poll.register(self._wake, select.POLLIN)
+        for number, channel in self._numbers.items():
+            if channel in channels:
+                poll.register(number, select.POLLIN)
+        return poll
+
+    def _ready(
+        self, poll: select.poll, seconds: float, is_over: Callable[[], object]
+    ) -> list[Readable]:
         """Sleeps until a channel can be read, or `wake` is called."""
         self._is_asleep = True
         try:
             if is_over():  # since we looked: its thread may have thought that we look again
                 return []
-            events = spin_policy.until(self._poll, is_over, self.in_round)
+            events = spin_policy.until(poll, is_over, self.in_round)
             if not events and not is_over():
-                events = self._poll.poll(math.ceil(seconds * 1000))
+                events = poll.poll(math.ceil(seconds * 1000))
         finally:
             self._is_asleep = False
         ready = []

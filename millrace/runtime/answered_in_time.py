@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from millrace.core import errors
+from millrace.core.value import Value
 from millrace.platform import exit_wait
 from millrace.platform.wait_reporter import WaitReporter
 from millrace.runtime import allotments, executor
@@ -79,7 +80,7 @@ class Unfinished:
 class _Computation:
     """A step that computes in a thread of its own."""
 
-    def __init__(self, plan: Plan, step: Step, feeds: Sequence[Any]) -> None:
+    def __init__(self, plan: Plan, step: Step, feeds: Sequence[Value]) -> None:
         self._plan = plan
         self._step = step
         self._feeds = feeds
@@ -138,7 +139,7 @@ class _Computation:
         return "a computation"
 
 
-def run(plan: Plan, step: Step, feeds: Sequence[Any], unfinished: Unfinished) -> list[Any]:
+def run(plan: Plan, step: Step, feeds: Sequence[Value], unfinished: Unfinished) -> list[Value]:
     """As `executor.run`, but answers at the step's deadline whatever computes.
 
     Args:

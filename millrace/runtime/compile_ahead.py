@@ -18,19 +18,26 @@ from __future__ import annotations
 import hashlib
 import threading
 import weakref
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Hashable
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from millrace.compiler import budget, private
 from millrace.compiler.xla import jax
+from millrace.core.dtypes import DType
 from millrace.core.tensor_shape import TensorShape
+from millrace.core.value import Value
 from millrace.passes.node import Edge, Node
 from millrace.passes.transfer import RECEIVE
 
+#: The shape and type of an array (`jax.ShapeDtypeStruct`), which JAX does not type.
+Form: TypeAlias = Any
+#: A function that `jax.jit` has made; JAX has no public class for it.
+Jitted: TypeAlias = Any
 
-def received(edge: Edge) -> Any:
+
+def received(edge: Edge) -> Form | None:
     """The shape and type of a value from another task; None if they are not known."""
     if edge.node.definition is not RECEIVE:
         return None
@@ -38,20 +45,20 @@ def received(edge: Edge) -> Any:
     return _form(shapes[edge.index], edge.dtype) if edge.index < len(shapes) else None
 
 
-def given(value: Any) -> Any:
+def given(value: Value) -> Form | None:
     """The shape and type of a value that is there; None if it is no array of numbers."""
     if type(value) is not np.ndarray or value.dtype.hasobject:
         return None
     return jax.ShapeDtypeStruct(value.shape, value.dtype)  # type: ignore[no-untyped-call]
 
 
-def held(variable: Node) -> Any:
+def held(variable: Node) -> Form | None:
     """The shape and type of a variable; None if they are not known."""
     shape, dtype = variable.attrs.get("shape"), variable.attrs.get("dtype")
     return None if shape is None or dtype is None else _form(shape, dtype)
 
 
-def _form(shape: TensorShape, dtype: Any) -> Any:
+def _form(shape: TensorShape, dtype: DType) -> Form | None:
     name = dtype.base_dtype.name
     if not shape.is_fully_defined() or name in ("string", "resource", "variant"):
         return None
@@ -68,11 +75,16 @@ class Programs:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._found: weakref.WeakValueDictionary[Any, Any] = weakref.WeakValueDictionary()
+        self._found: weakref.WeakValueDictionary[Hashable, Jitted] = weakref.WeakValueDictionary()
         #: Those that some thread compiles now; set when it is done.
-        self._in_work: dict[Any, threading.Event] = {}
+        self._in_work: dict[Hashable, threading.Event] = {}
 
-    def compile(self, program: Any, forms: tuple[Any, ...], notes: Callable[[Any], Any]) -> Any:
+    def compile(
+        self,
+        program: Jitted,
+        forms: tuple[Form, ...],
+        notes: Callable[[Form], Hashable | None],
+    ) -> Jitted:
         """A compiled program that does what `program` does for arguments of these forms.
 
         Args:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Hashable, Mapping
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from millrace.compiler import budget
 from millrace.compiler.xla import ArrayImpl, jax
 from millrace.core import errors
 from millrace.core.aligned import LITTLE, aligned
+from millrace.core.value import Value
 from millrace.ops.control_flow.loop_lowering import NotCompilable, Stopped, stopped_by
 from millrace.passes.node import Edge, Node
 from millrace.platform import logging
@@ -42,6 +43,7 @@ from millrace.runtime.stage_program import (
     raise_failed_checks,
     random_key,
 )
+from millrace.runtime.step import Step
 from millrace.runtime.tiers import COMPILER, COUNTS, Mode, Programs, Shape
 from millrace.runtime.variable_use import VariableUse
 
@@ -55,6 +57,10 @@ _STEADY_RUNS = 8
 _LONG_STEADY_RUNS = 50
 
 _NONE_GIVEN: Mapping[Edge, Any] = {}
+
+#: What a program is called with: donated variables, kept ones, inputs, counters; values or their
+#: shapes and types.
+Forms: TypeAlias = tuple[list[Value], list[Value], list[Value], Value]
 
 
 class _Slots(NamedTuple):
@@ -118,7 +124,7 @@ class CompiledStage:
         """The node that words name."""
         return self.nodes[0]
 
-    def run(self, inputs: list[Any], step: Any) -> list[Any]:
+    def run(self, inputs: list[Value], step: Step) -> list[Value]:
         """Runs the stage, and ends its loops when the step is cancelled; as `Stage.run`."""
         if not self.has_loops:
             return self._run(inputs, step)
@@ -126,9 +132,11 @@ class CompiledStage:
             with stopped_by(step.cancellation.stop_words):
                 return self._run(inputs, step)
         except Stopped:
-            raise step.cancellation.error from None
+            error = step.cancellation.error
+            assert error is not None
+            raise error from None
 
-    def _run(self, inputs: list[Any], step: Any) -> list[Any]:
+    def _run(self, inputs: list[Value], step: Step) -> list[Value]:
         """Runs the stage.
 
         Args:
@@ -173,8 +181,8 @@ class CompiledStage:
         return self._run_program(shape, inputs, step)
 
     def _run_on_host(
-        self, inputs: list[Any], step: Any, shape: Shape | None, reason: str
-    ) -> list[Any]:
+        self, inputs: list[Value], step: Step, shape: Shape | None, reason: str
+    ) -> list[Value]:
         """Runs on tier 0, and sees whether compiling pays by now."""
         start, cpu = time.perf_counter(), time.thread_time()
         if self._split is not None:
@@ -197,7 +205,7 @@ class CompiledStage:
                 self._seen = None
         return outputs
 
-    def _run_nodes(self, inputs: list[Any], step: Any, seen: SeenShapes | None) -> list[Any]:
+    def _run_nodes(self, inputs: list[Value], step: Step, seen: SeenShapes | None) -> list[Value]:
         slots = self._variable_slots(step.resources)
         locked = slots.locked
         for lock in locked:
@@ -214,7 +222,7 @@ class CompiledStage:
         mode = Mode.NEVER if on_host else self._mode
         return CompiledStage(nodes, outputs, name, self._form.owned, mode)
 
-    def _run_program(self, shape: Shape, inputs: list[Any], step: Any) -> list[Any]:
+    def _run_program(self, shape: Shape, inputs: list[Value], step: Step) -> list[Value]:
         """Runs the program of these shapes."""
         form = self._form
         program = shape.program
@@ -222,7 +230,7 @@ class CompiledStage:
             value if type(value) is not np.ndarray or value.nbytes < LITTLE else aligned(value)
             for value in (inputs if not form.static else [inputs[i] for i in form.dynamic])
         ]
-        counters = step.random_counters(form.random_nodes) if form.random_nodes else ()
+        counters: Value = step.random_counters(form.random_nodes) if form.random_nodes else ()
         if form.has_loops:
             counters = counters, step.cancellation.stop_words
         slots = self._variable_slots(step.resources)
@@ -296,14 +304,14 @@ class CompiledStage:
 
     # -- Compiling -------------------------------------------------------------------------
 
-    def _stays_on_host(self, inputs: list[Any]) -> bool:
+    def _stays_on_host(self, inputs: list[Value]) -> bool:
         """Whether a stage that is compiled in front of its steps gets no program all the same."""
         if self._runs_on_host and host_integers.is_little(inputs):
             self._runs_on_host -= 1
             return True
         return self.programs.is_full
 
-    def _compile_now(self, shape: Shape, inputs: list[Any], step: Any) -> None:
+    def _compile_now(self, shape: Shape, inputs: list[Value], step: Step) -> None:
         """Compiles in front of a step, or takes what another thread has compiled ahead."""
         ahead = self._ahead
         if ahead is not None:
@@ -318,7 +326,7 @@ class CompiledStage:
         except budget.CompilerBusyError as busy:
             shape.reason = busy.message  # It is no fault of this step: it runs on tier 0.
 
-    def _compile_in_background(self, shape: Shape, inputs: list[Any], step: Any) -> None:
+    def _compile_in_background(self, shape: Shape, inputs: list[Value], step: Step) -> None:
         try:
             forms = self._forms(inputs, step)
         except errors.FailedPreconditionError:
@@ -342,7 +350,7 @@ class CompiledStage:
         COMPILER.submit(compile_it)
 
     def _compile(
-        self, shape: Shape, forms: Any, inputs: list[Any], resources: ResourceStore
+        self, shape: Shape, forms: Forms, inputs: list[Value], resources: ResourceStore
     ) -> None:
         """Compiles a program, or finds out that none is needed or possible."""
         start = time.perf_counter()
@@ -357,11 +365,11 @@ class CompiledStage:
             return
         self.programs.add(shape, program, time.perf_counter() - start)
 
-    def _forms(self, inputs: list[Any], step: Any) -> tuple[Any, ...]:
+    def _forms(self, inputs: list[Value], step: Step) -> Forms:
         """The shapes and types that a program for these inputs is called with."""
         form, slots = self._form, self._variable_slots(step.resources)
 
-        def described(slots: list[VariableSlot], variables: list[Node]) -> list[Any]:
+        def described(slots: list[VariableSlot], variables: list[Node]) -> list[Value]:
             values = [StoredState.read_slot(slot) for slot in slots]
             for value, variable in zip(values, variables, strict=True):
                 if value is None:
@@ -377,9 +385,7 @@ class CompiledStage:
         kept = described(slots.kept, form.kept)
         return described(slots.donated, form.donated), kept, dynamic, counters
 
-    def forms_ahead(
-        self, given: Mapping[Edge, Any] = _NONE_GIVEN
-    ) -> tuple[list[Any], list[Any], list[Any], Any] | None:
+    def forms_ahead(self, given: Mapping[Edge, Value] = _NONE_GIVEN) -> Forms | None:
         """What the program will be called with, if it waits for other tasks and all is known.
 
         Only where steps wait for the compiler: else it is asked once shapes have come back.
@@ -409,7 +415,7 @@ class CompiledStage:
             counters = counters, compile_ahead.given(np.empty(STOP_WORDS, np.int32))
         return donated, kept, dynamic, counters
 
-    def compile_ahead(self, given: Mapping[Edge, Any] = _NONE_GIVEN) -> None:
+    def compile_ahead(self, given: Mapping[Edge, Value] = _NONE_GIVEN) -> None:
         """Compiles the program that `forms_ahead` describes, if no run has done so yet."""
         forms = self.forms_ahead(given)
         if forms is None or self.programs.counts.compiles:
@@ -431,7 +437,7 @@ class CompiledStage:
 
     # -- Values ----------------------------------------------------------------------------
 
-    def _signature(self, inputs: list[Any]) -> Any:
+    def _signature(self, inputs: list[Value]) -> Hashable:
         form = self._form
         if not form.static:
             try:
@@ -449,7 +455,7 @@ class CompiledStage:
         held = zip(slots.kept + slots.donated, form.kept + form.donated, strict=True)
         return next(uninitialized(variable) for slot, variable in held if slot.value is None)
 
-    def _copied_values(self, resources: ResourceStore) -> list[Any]:
+    def _copied_values(self, resources: ResourceStore) -> list[Value]:
         """The outputs of a stage that computes nothing, without a call.
 
         They are host views: later updates do not reuse a buffer that somebody looks at.
@@ -472,8 +478,8 @@ class CompiledStage:
         return found
 
     def _hand_out(
-        self, results: trace_time_results.Results, inputs: list[Any], step: Any
-    ) -> list[Any]:
+        self, results: trace_time_results.Results, inputs: list[Value], step: Step
+    ) -> list[Value]:
         """Stores and returns what is known without a program."""
         form = self._form
         dynamic = [inputs[i] for i in form.dynamic]
@@ -529,7 +535,7 @@ class CompiledStage:
             )
         return found[2]
 
-    def _views(self, slots: list[VariableSlot]) -> list[Any]:
+    def _views(self, slots: list[VariableSlot]) -> list[Value]:
         """Values that stay as they are while others update the variables."""
         values = [StoredState.read_slot(slot) for slot in slots]
         for value, variable in zip(values, self._form.kept, strict=True):
@@ -538,11 +544,11 @@ class CompiledStage:
         return values
 
 
-def _described(value: Any) -> Any:
+def _described(value: Value) -> Value:
     return jax.ShapeDtypeStruct(value.shape, value.dtype)  # type: ignore[no-untyped-call]
 
 
-def _store_some(outcome: Outcome, written: list[VariableSlot], dynamic: list[Any]) -> None:
+def _store_some(outcome: Outcome, written: list[VariableSlot], dynamic: list[Value]) -> None:
     """Stores what a program made, where inputs become variables or a check may forbid it."""
     stores: Any = outcome.stores
     # Waits for the program.
@@ -556,7 +562,7 @@ def _store_some(outcome: Outcome, written: list[VariableSlot], dynamic: list[Any
             slot.value = value
 
 
-def _first_array(outputs: list[Any]) -> Any:
+def _first_array(outputs: list[Value]) -> Value:
     """The first of a program's results, or None."""
     if outputs and isinstance(outputs[0], ArrayImpl):
         return outputs[0]

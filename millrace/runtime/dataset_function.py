@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
 from millrace.core import errors
+from millrace.core.value import Value
 from millrace.graph.function import Function
 from millrace.passes.constants import detach_constants
 from millrace.passes.frames import is_ruled
@@ -30,7 +30,9 @@ from millrace.passes.node import (
 )
 from millrace.passes.prune import prune
 from millrace.runtime.kernel_call import Services, StoredState
+from millrace.runtime.plan import Plan
 from millrace.runtime.stage_program import random_key
+from millrace.runtime.step import SessionState, Step
 from millrace.runtime.tape import Tape
 
 _TAPE_SPECIALS = frozenset(("xp", "node", "ctx", "check", "bind"))
@@ -50,12 +52,12 @@ class Binder:
 
     __slots__ = ("_make_plan", "_node", "_step")
 
-    def __init__(self, node: Node, step: Any, make_plan: Callable[[Program], Any]) -> None:
+    def __init__(self, node: Node, step: Step, make_plan: Callable[[Program], Plan]) -> None:
         self._node, self._step, self._make_plan = node, step, make_plan
 
     def __call__(
-        self, function: Any, captured: Sequence[Any] = (), argument: str | None = None
-    ) -> Callable[[Sequence[Any]], list[Any]]:
+        self, function: Function, captured: Sequence[Value] = (), argument: str | None = None
+    ) -> Callable[[Sequence[Value]], list[Value]]:
         """A function of the node as a callable from its arguments to its results.
 
         Args:
@@ -87,7 +89,7 @@ class Binder:
             return TapeCall(tape, values)
         plan = self._make_plan(program)
 
-        def call_plan(arguments: Sequence[Any]) -> list[Any]:
+        def call_plan(arguments: Sequence[Value]) -> list[Value]:
             results = step.for_session(session).run_plan(plan, [*arguments, *values])
             return [v if isinstance(v, np.ndarray) else np.asarray(v) for v in results]
 
@@ -108,11 +110,11 @@ class TapeCall:
 
     __slots__ = ("_captured", "_run", "holds_lock")
 
-    def __init__(self, tape: FunctionTape, captured: list[Any]) -> None:
+    def __init__(self, tape: FunctionTape, captured: list[Value]) -> None:
         self._run, self._captured = tape.run, captured
         self.holds_lock = not any(_RELEASING.match(name) for name in tape.op_types)
 
-    def __call__(self, arguments: Sequence[Any]) -> list[Any]:
+    def __call__(self, arguments: Sequence[Value]) -> list[Value]:
         """The results for these arguments."""
         return self._run([*arguments, *self._captured])
 
@@ -158,7 +160,7 @@ def _can_tape(node: Node) -> bool:
 class FunctionTape:
     """A program as a tape, with what its kernels ask for."""
 
-    def __init__(self, program: Program, step: Any, make_plan: Callable[[Program], Any]) -> None:
+    def __init__(self, program: Program, step: Step, make_plan: Callable[[Program], Plan]) -> None:
         self._tape = Tape(program.nodes, program.arguments, program.results)
         self._services = Services(
             StoredState(step.resources),
@@ -170,18 +172,18 @@ class FunctionTape:
 
     @classmethod
     def of(
-        cls, program: Program, step: Any, make_plan: Callable[[Program], Any]
+        cls, program: Program, step: Step, make_plan: Callable[[Program], Plan]
     ) -> FunctionTape | None:
         """The tape of a program, or None if some of it has no NumPy kernel."""
         if is_ruled(program) or not all(map(_can_tape, program.nodes)):
             return None
         return cls(program, step, make_plan)
 
-    def run(self, arguments: Sequence[Any]) -> list[Any]:
+    def run(self, arguments: Sequence[Value]) -> list[Value]:
         """The results for these arguments."""
         return self._tape(arguments, self._services)
 
 
-def _draw_key(node: Node, session: Any) -> Any:
+def _draw_key(node: Node, session: SessionState) -> Value:
     """The random key of one more execution."""
     return random_key(node, np.array(session.count_random(node), np.uint32))

@@ -296,7 +296,7 @@ def _traced_run(stage: Stage, inputs: list[Value], step: Step) -> list[Value] | 
     start = time.time_ns()
     outputs = stage.run(inputs, step)
     if isinstance(outputs, Future):
-        outputs.add_callback(lambda _: step_stats.note(stage, step, start, ()))
+        outputs.add_callback(lambda _: step_stats.note(stage, step, start, []))
         return outputs
     for value in outputs:
         if hasattr(value, "block_until_ready"):

@@ -6,6 +6,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from millrace.core.value import Value
+
 
 class Future:
     """Set once, from any thread; calls its callbacks immediately when already set.
@@ -29,7 +31,7 @@ class Future:
         words = self._waits_for
         return words if isinstance(words, str) else words()
 
-    def set_result(self, value: Any, error: BaseException | None = None) -> bool:
+    def set_result(self, value: Value, error: BaseException | None = None) -> bool:
         """Gives the value, or an error. False when one of them was there before."""
         with self._lock:
             if self._outcome is not None:
@@ -54,7 +56,7 @@ class Future:
         """Whether it is set to an error; None while it is not set."""
         return None if self._outcome is None else self._outcome[1] is not None
 
-    def result(self) -> Any:
+    def result(self) -> Value:
         """The value, or raises the error. Must be done."""
         assert self._outcome is not None
         value, error = self._outcome
@@ -62,7 +64,7 @@ class Future:
             raise error
         return value if self._convert is None else self._convert(value)
 
-    def then(self, convert: Callable[[Any], Any]) -> Future:
+    def then(self, convert: Callable[[Value], Value]) -> Future:
         """Lets `result` give what a function makes of the value; returns itself.
 
         For the one that was handed it, before it is handed on.

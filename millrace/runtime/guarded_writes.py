@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from millrace.compiler.xla import jnp, lax
+from millrace.core.value import Value
 from millrace.ops.control_flow.loop_lowering import NotCompilable
 from millrace.passes.node import Edge, Node
 from millrace.passes.schedule import writes_state
@@ -38,7 +39,7 @@ from millrace.runtime.variable_state import TracedState
 class _Write:
     """One writer as it was called: its inputs, and what it wrote."""
 
-    def __init__(self, node: Node, inputs: list[Any]) -> None:
+    def __init__(self, node: Node, inputs: list[Value]) -> None:
         self.node = node
         self.inputs = inputs
         self.written: dict[Node, Any] = {}
@@ -47,11 +48,11 @@ class _Write:
 class _RecordingState(TracedState):
     """Also notes what the current writer writes."""
 
-    def __init__(self, values: dict[Node, Any]) -> None:
+    def __init__(self, values: dict[Node, Value]) -> None:
         super().__init__(values)
         self.current: _Write | None = None
 
-    def write(self, variable: Node, value: Any) -> None:
+    def write(self, variable: Node, value: Value) -> None:
         super().write(variable, value)
         if self.current is not None:
             self.current.written[variable] = value
@@ -84,12 +85,12 @@ class Writes:
 def trace(
     nodes: Sequence[Node],
     writes: Writes,
-    initial: dict[Node, Any],
-    env: dict[Edge, Any],
+    initial: dict[Node, Value],
+    env: dict[Edge, Value],
     snapshots: frozenset[Edge],
     services_for: Callable[[TracedState], Services],
-    stated: Callable[[], list[tuple[Node, Any]]],
-) -> tuple[dict[Node, Any], dict[Node, Any]]:
+    stated: Callable[[], list[tuple[Node, Value]]],
+) -> tuple[dict[Node, Value], dict[Node, Value]]:
     """Traces a stage's nodes, filling `env`.
 
     Args:
@@ -134,13 +135,13 @@ def trace(
     return values, stores
 
 
-def _guards(write: _Write, writes: Writes, checks: list[tuple[Node, Any]]) -> tuple[int, ...]:
+def _guards(write: _Write, writes: Writes, checks: list[tuple[Node, Value]]) -> tuple[int, ...]:
     """Positions of the checks that a write depends on."""
     return tuple(i for i, (node, _) in enumerate(checks) if not writes.precede(write.node, node))
 
 
 def _guard(
-    group: list[_Write], oks: list[Any], values: dict[Node, Any], stores: dict[Node, Any]
+    group: list[_Write], oks: list[Value], values: dict[Node, Value], stores: dict[Node, Value]
 ) -> None:
     """Changes `values` as the writers do if all of `oks` hold, else not."""
     if not oks:
@@ -159,7 +160,7 @@ def _guard(
             guarded.append(write)
     variables = list(dict.fromkeys(v for write in guarded for v in write.written))
 
-    def changed(old: list[Any]) -> list[Any]:
+    def changed(old: list[Value]) -> list[Value]:
         state = TracedState({**values, **dict(zip(variables, old, strict=True))})
         services = Services(state, check=lambda node: _unchecked, traced=True)
         for write in guarded:
@@ -178,7 +179,7 @@ def _guard(
     values.update(zip(variables, lax.cond(ok, changed, lambda same: same, old), strict=True))
 
 
-def _unchecked(ok: Any, message: Any, *values: Any) -> None:
+def _unchecked(ok: Value, message: Value, *values: Value) -> None:
     """The first round stated the check."""
 
 
@@ -201,7 +202,7 @@ class PendingState:
         self._rows: dict[Node, list[_Rows]] = {}
         self.current: Node | None = None
 
-    def read(self, variable: Node) -> Any:
+    def read(self, variable: Node) -> Value:
         """The value as the nodes so far left it."""
         if variable in self._latest:
             return self._latest[variable]
@@ -213,14 +214,14 @@ class PendingState:
             self._latest[variable] = value
         return value
 
-    def write(self, variable: Node, value: Any) -> None:
+    def write(self, variable: Node, value: Value) -> None:
         """Notes a new value."""
         assert self.current is not None
         self.pending.append((self.current, variable, value))
         self._latest[variable] = np.asarray(value)
         self._rows.pop(variable, None)
 
-    def write_rows(self, variable: Node, rows: Any, values: Any) -> None:
+    def write_rows(self, variable: Node, rows: Value, values: Value) -> None:
         """Notes new rows."""
         assert self.current is not None
         if variable in self._latest:

@@ -8,14 +8,16 @@ of the milliseconds that compiling takes. A stage that goes on to be run gets it
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 
 from millrace.compiler.xla import jax
+from millrace.core.dtypes import DType
+from millrace.core.value import Value
 from millrace.passes.function_body import functions_of
 from millrace.passes.node import Edge, Node
 from millrace.runtime.kernel_call import Services, StoredState, run_nodes
+from millrace.runtime.step import Step
 
 #: How often a stage is run so before it is compiled: a worker that waits for the chief looks about
 #: twenty times a second, and compiling takes as long as so many runs.
@@ -37,11 +39,11 @@ def are_host_integers(nodes: Iterable[Node]) -> bool:
     )
 
 
-def _is_exact(dtype: Any) -> bool:
+def _is_exact(dtype: DType) -> bool:
     return bool(dtype.is_integer or dtype.is_bool) and not dtype._is_ref_dtype
 
 
-def is_little(inputs: list[Any]) -> bool:
+def is_little(inputs: list[Value]) -> bool:
     """Whether the values that a stage is given are small arrays."""
     return all(isinstance(v, np.ndarray | jax.Array) for v in inputs) and (
         sum(v.size for v in inputs) <= _MOST_NUMBERS
@@ -49,8 +51,8 @@ def is_little(inputs: list[Any]) -> bool:
 
 
 def run(
-    nodes: list[Node], edges: list[Edge], values: list[Any], outputs: list[Edge], step: Any
-) -> list[Any]:
+    nodes: list[Node], edges: list[Edge], values: list[Value], outputs: list[Edge], step: Step
+) -> list[Value]:
     """Runs the nodes on NumPy.
 
     Args:

@@ -190,7 +190,7 @@ class _Interpretation:
         self._arrived: deque[tuple[Node, _Frame, int, Future]] = deque()
         self._waiter = Waiter(step)
 
-    def run(self) -> list[Any]:
+    def run(self) -> list[Value]:
         """The values of the region's outputs."""
         for node, count in self._stage.counts.items():
             if count == 0 or (node.type in MERGES and self._has_live_outside(node)):
@@ -277,7 +277,7 @@ class _Interpretation:
         self._arrived.append((node, frame, number, done))
         self._waiter.notify()
 
-    def _send(self, node: Node, value: Any, frame: _Frame, number: int) -> None:
+    def _send(self, node: Node, value: Value, frame: _Frame, number: int) -> None:
         if isinstance(value, VariableRef):
             value = value.read()
         if value is not DEAD:
@@ -285,7 +285,7 @@ class _Interpretation:
         to, key = node.attrs["to"].decode(), node.attrs["key"]
         self._step.exchange.send(to, key, [value], frame.path(number))
 
-    def _finish(self, node: Node, outputs: list[Any], frame: _Frame, number: int) -> None:
+    def _finish(self, node: Node, outputs: list[Value], frame: _Frame, number: int) -> None:
         """Hands on what a node has made."""
         self._propagate(node, outputs, frame, number)
         frame.iterations[number].done += 1
@@ -317,7 +317,7 @@ class _Interpretation:
         for node, outputs, number in held:
             self._go_on(node, outputs, frame, number)
 
-    def _go_on(self, node: Node, outputs: list[Any], frame: _Frame, number: int) -> None:
+    def _go_on(self, node: Node, outputs: list[Value], frame: _Frame, number: int) -> None:
         """Takes a value into an iteration, now or when there may be one more."""
         if number - frame.oldest >= frame.limit:
             frame.held.append((node, outputs, number))
@@ -335,7 +335,7 @@ class _Interpretation:
         self._let_begin(frame)
         return True
 
-    def _value(self, edge: Edge, iteration: _Iteration) -> Any:
+    def _value(self, edge: Edge, iteration: _Iteration) -> Value:
         if edge in iteration.values:
             return iteration.values[edge]
         if edge in self._outside:
@@ -347,13 +347,13 @@ class _Interpretation:
             return VariableRef(self._state, variable)
         return DEAD
 
-    def _merge(self, inputs: list[Any]) -> list[Any]:
+    def _merge(self, inputs: list[Value]) -> list[Value]:
         for i, value in enumerate(inputs):
             if value is not DEAD:
                 return [value, np.array(i, np.int32)]
         return [DEAD, DEAD]
 
-    def _call(self, node: Node, inputs: list[Any]) -> list[Any] | Future:
+    def _call(self, node: Node, inputs: list[Value]) -> list[Value] | Future:
         by_identity = reference_positions(node)
         values = []
         for i, value in enumerate(inputs):
@@ -370,7 +370,7 @@ class _Interpretation:
             result = flatten_outputs(node, result)
         return result or [None]
 
-    def _propagate(self, node: Node, outputs: list[Any], frame: _Frame, number: int) -> None:
+    def _propagate(self, node: Node, outputs: list[Value], frame: _Frame, number: int) -> None:
         target, target_number = frame, number
         dead = all(value is DEAD for value in outputs) and bool(outputs)
         if node.type in ENTERS:
@@ -421,7 +421,7 @@ class _Interpretation:
         for enter, value in frame.constants:
             self._deliver(enter, [value], frame, number)
 
-    def _deliver(self, node: Node, outputs: list[Any], frame: _Frame, number: int) -> None:
+    def _deliver(self, node: Node, outputs: list[Value], frame: _Frame, number: int) -> None:
         iteration = frame.iterations[number]
         for i, value in enumerate(outputs[: len(node.output_types)]):
             iteration.values[Edge(node, i)] = value
@@ -460,7 +460,7 @@ class _Interpretation:
                 return False
         return True
 
-    def _value_or_none(self, edge: Edge, iteration: _Iteration) -> Any:
+    def _value_or_none(self, edge: Edge, iteration: _Iteration) -> Value:
         if edge in iteration.values:
             return iteration.values[edge]
         return self._outside.get(edge)
@@ -483,7 +483,7 @@ class _Interpretation:
         return True
 
 
-def _scalar(node: Node, predicate: Any) -> Any:
+def _scalar(node: Node, predicate: Value) -> Value:
     """The predicate of a switch.
 
     Raises:

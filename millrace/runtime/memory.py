@@ -20,6 +20,7 @@ from millrace.compiler.xla import jax
 from millrace.core import errors
 from millrace.core.dtypes import DType
 from millrace.core.tensor_shape import TensorShape
+from millrace.core.value import Value
 from millrace.graph.graph import Graph
 from millrace.passes.node import Node
 from millrace.passes.schedule import static_positions
@@ -76,7 +77,7 @@ def deciding_inputs(node: Node) -> tuple[int, ...]:
     return tuple(i for i, edge in enumerate(node.inputs) if not edge.dtype._is_ref_dtype)
 
 
-def _product_elements(node: Node, inputs: Sequence[Any]) -> float:
+def _product_elements(node: Node, inputs: Sequence[Value]) -> float:
     a, b = inputs
     if a.ndim < 2 or b.ndim < 2:
         return 0.0  # The kernel refuses it.
@@ -85,7 +86,7 @@ def _product_elements(node: Node, inputs: Sequence[Any]) -> float:
     return float(rows * columns * max(math.prod(a.shape[:-2]), math.prod(b.shape[:-2])))
 
 
-def _broadcast_elements(node: Node, inputs: Sequence[Any]) -> float:
+def _broadcast_elements(node: Node, inputs: Sequence[Value]) -> float:
     x, y = inputs
     if x.shape == y.shape:
         return float(x.size)
@@ -93,16 +94,16 @@ def _broadcast_elements(node: Node, inputs: Sequence[Any]) -> float:
     return float(math.prod(max(m, n) for m, n in sizes))
 
 
-def _gathered_elements(node: Node, inputs: Sequence[Any]) -> float:
+def _gathered_elements(node: Node, inputs: Sequence[Value]) -> float:
     params, indices = inputs[:2]
     return float(indices.size * math.prod(params.shape[1:])) if params.ndim else 0.0
 
 
-def _sum_elements(node: Node, inputs: Sequence[Any]) -> float:
+def _sum_elements(node: Node, inputs: Sequence[Value]) -> float:
     return float(sum(value.size for value in inputs))
 
 
-def _largest_elements(node: Node, inputs: Sequence[Any]) -> float:
+def _largest_elements(node: Node, inputs: Sequence[Value]) -> float:
     return float(max(value.size for value in inputs))
 
 
@@ -115,7 +116,7 @@ _ELEMENTS: dict[str, Callable[[Node, Sequence[Any]], float]] = {
 }
 
 
-def elements_rule(node: Node) -> Callable[[Node, Sequence[Any]], float] | None:
+def elements_rule(node: Node) -> Callable[[Node, Sequence[Value]], float] | None:
     """(node, inputs) -> how many elements an output has at most, if that is quickly told."""
     if node.type == "GatherV2":
         axis = node.inputs[2].node
@@ -146,7 +147,7 @@ class Fitting:
         self._shapes: list[tuple[int, ...]] | None = None
         self._numbers: list[float] = []
 
-    def covers(self, inputs: Sequence[Any], deciding: Sequence[int]) -> bool:
+    def covers(self, inputs: Sequence[Value], deciding: Sequence[int]) -> bool:
         """Whether no input is larger than those that are known."""
         if self._shapes is None:
             return False
@@ -165,13 +166,13 @@ class Fitting:
             _largest(inputs[i]) <= most for i, most in zip(deciding, self._numbers, strict=True)
         )
 
-    def note(self, inputs: Sequence[Any], deciding: Sequence[int]) -> None:
+    def note(self, inputs: Sequence[Value], deciding: Sequence[int]) -> None:
         """Notes that the outputs for these inputs are small."""
         self._numbers = [2 * _largest(inputs[i]) for i in deciding]
         self._shapes = [tuple(2 * size for size in getattr(value, "shape", ())) for value in inputs]
 
 
-def _largest(value: Any) -> float:
+def _largest(value: Value) -> float:
     """The largest number of an input that may decide a shape; what cannot be told is endless."""
     if type(value) is not np.ndarray or value.dtype.kind not in "iub":
         return math.inf
@@ -179,7 +180,7 @@ def _largest(value: Any) -> float:
 
 
 def check_before(
-    node: Node, inputs: Sequence[Any], deciding: Sequence[int], fitting: Fitting | None = None
+    node: Node, inputs: Sequence[Value], deciding: Sequence[int], fitting: Fitting | None = None
 ) -> None:
     """Checks that an op's outputs can fit, before its kernel runs on these inputs.
 
@@ -216,17 +217,17 @@ def check_before(
         fitting.note(inputs, deciding)
 
 
-def check_all(node: Node, deciding: Sequence[int], fitting: Fitting, *inputs: Any) -> None:
+def check_all(node: Node, deciding: Sequence[int], fitting: Fitting, *inputs: Value) -> None:
     """As `check_before`, with the inputs last."""
     check_before(node, inputs, deciding, fitting)
 
 
-def largest_product(values: Sequence[Any]) -> int:
+def largest_product(values: Sequence[Value]) -> int:
     """What numbers that decide a shape can make of one element."""
     return math.ceil(_bound(values, range(len(values)), True))
 
 
-def check_strings(outputs: Sequence[Any]) -> None:
+def check_strings(outputs: Sequence[Value]) -> None:
     """Checks that the strings that an op has made are not too long to be handed on.
 
     An op that doubles a string makes little of a little; a chain of them does not.
@@ -240,7 +241,7 @@ def check_strings(outputs: Sequence[Any]) -> None:
             limits.STRING_BYTES.check(size, "Bytes of the strings of the result")
 
 
-def check_after(node: Node, outputs: Sequence[Any]) -> None:
+def check_after(node: Node, outputs: Sequence[Value]) -> None:
     """Checks that outputs of which only the shapes are there yet can fit.
 
     Raises:
@@ -252,7 +253,7 @@ def check_after(node: Node, outputs: Sequence[Any]) -> None:
             check_size(math.prod(shape), dtype.base_dtype, list(shape))
 
 
-def check_size(count: int, dtype: DType, shape: list[Any]) -> int:
+def check_size(count: int, dtype: DType, shape: list[int | None]) -> int:
     """Checks that a tensor can fit; how many bytes it takes.
 
     Raises:
@@ -319,7 +320,7 @@ def out_of_memory(error: BaseException, nodes: Sequence[Node]) -> errors.OpError
     )
 
 
-def _bound(inputs: Sequence[Any], deciding: Sequence[int], pure: bool) -> float:
+def _bound(inputs: Sequence[Value], deciding: Sequence[int], pure: bool) -> float:
     """More elements than any output has, unless the op is unlike all others."""
     bound = 1.0
     for value in inputs:
@@ -344,7 +345,7 @@ def _bound(inputs: Sequence[Any], deciding: Sequence[int], pure: bool) -> float:
     return bound
 
 
-def _shapes(node: Node, inputs: Sequence[Any]) -> list[TensorShape]:
+def _shapes(node: Node, inputs: Sequence[Value]) -> list[TensorShape]:
     """The outputs' shapes by the op's own rule; none where it cannot tell."""
     graph = Graph()
     try:

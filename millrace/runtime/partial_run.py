@@ -8,9 +8,9 @@ stages, and says what happens when they fail.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from millrace.core import errors
+from millrace.core.value import Value
 from millrace.graph.operation import Operation
 from millrace.graph.tensor import Tensor
 from millrace.runtime.executor import Execution
@@ -54,7 +54,7 @@ class PartialRun:
                 )
                 raise errors.InvalidArgumentError(None, tensor.op, f"The feed {tensor.name} {why}")
 
-    def provide(self, values: Mapping[Tensor, Any]) -> None:
+    def provide(self, values: Mapping[Tensor, Value]) -> None:
         """Feeds tensors."""
         for tensor, value in values.items():
             self.execution.provide(self.feeds.pop(tensor), value)
@@ -67,7 +67,7 @@ class PartialRun:
             *(plan.target_stages[self._targets[op]] for op in targets),
         ]
 
-    def results(self, fetches: Sequence[Tensor]) -> list[Any]:
+    def results(self, fetches: Sequence[Tensor]) -> list[Value]:
         """The values of what has run, where they are."""
         slots = self.execution.plan.result_slots
         return [self.execution.values[slots[self._fetches[tensor]]] for tensor in fetches]

@@ -11,8 +11,11 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from numpy.typing import DTypeLike
+
 from millrace.core import errors
 from millrace.core.resource_handle import DEFAULT_CONTAINER, ResourceHandle
+from millrace.core.value import Value
 
 _R = TypeVar("_R")
 
@@ -25,7 +28,7 @@ class _BeingUpdated:
 
     shape = dtype = None
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Value:
         raise RuntimeError("The variable is being updated.")
 
 
@@ -90,7 +93,7 @@ class ResourceStore:
             )
         return found  # type: ignore[no-any-return]
 
-    def remove(self, kind: type, handle: ResourceHandle) -> Any:
+    def remove(self, kind: type, handle: ResourceHandle) -> Value:
         """Drops one resource and returns it, or None."""
         with self._lock:
             return self._containers.get(handle.container, {}).pop((kind, handle.name), None)
@@ -135,7 +138,7 @@ class ResourceStore:
             ]
 
 
-def _end(resource: Any) -> None:
+def _end(resource: Value) -> None:
     if isinstance(resource, VariableSlot):
         # Plans hold slots directly: an old slot must not keep its value.
         resource.value = None

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from millrace.core.convert import is_filled
+from millrace.core.value import Value
 from millrace.passes.function_body import (
     LOOPS,
     bodies_of,
@@ -88,7 +87,7 @@ class StageForm:
         self.in_one_pass = is_plain_update(nodes)
         self.has_loops = _has_loops(nodes)
 
-    def static_key(self, inputs: list[Any]) -> tuple[Any, ...]:
+    def static_key(self, inputs: list[Value]) -> tuple[tuple[tuple[int, ...], str, bytes], ...]:
         """What the values that decide shapes are, in a form that can be compared."""
         values = (np.asarray(inputs[i]) for i in self.static)
         return tuple((value.shape, value.dtype.str, value.tobytes()) for value in values)

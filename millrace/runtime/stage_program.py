@@ -15,6 +15,7 @@ import numpy as np
 from millrace.compiler import one_pass
 from millrace.compiler.xla import JOINING_LOOPS, compiled, jax, jnp
 from millrace.core import errors
+from millrace.core.value import Value
 from millrace.ops.control_flow.loop_lowering import traced_with
 from millrace.ops.random import philox
 from millrace.passes.function_body import random_name
@@ -28,7 +29,7 @@ from millrace.runtime.stage_form import StageForm
 class Check:
     """A condition that a kernel stated: which node, and how to say what was wrong."""
 
-    def __init__(self, node: Node, message: Any, count: int) -> None:
+    def __init__(self, node: Node, message: Value, count: int) -> None:
         self.node = node
         self.message = message
         self.value_count = count
@@ -66,7 +67,7 @@ class Outcome(NamedTuple):
     notes: Notes
 
 
-def jitted(form: StageForm, inputs: list[Any], resources: ResourceStore | None) -> Any:
+def jitted(form: StageForm, inputs: list[Value], resources: ResourceStore | None) -> Value:
     """The program of a stage, which is traced and compiled when it is called or lowered.
 
     Args:
@@ -80,7 +81,9 @@ def jitted(form: StageForm, inputs: list[Any], resources: ResourceStore | None) 
     static_values = {form.inputs[i]: np.asarray(inputs[i]) for i in form.static}
     traced: list[bool] = []
 
-    def stage(donated: list[Any], kept: list[Any], dynamic: list[Any], counters: Any) -> Outcome:
+    def stage(
+        donated: list[Value], kept: list[Value], dynamic: list[Value], counters: Value
+    ) -> Outcome:
         if traced:
             raise compile_ahead.OtherShapes
         traced.append(True)
@@ -99,11 +102,11 @@ def jitted(form: StageForm, inputs: list[Any], resources: ResourceStore | None) 
 
 def _trace(
     form: StageForm,
-    env: dict[Edge, Any],
-    donated: list[Any],
-    kept: list[Any],
-    dynamic: list[Any],
-    counters: Any,
+    env: dict[Edge, Value],
+    donated: list[Value],
+    kept: list[Value],
+    dynamic: list[Value],
+    counters: Value,
     resources: ResourceStore | None,
 ) -> Outcome:
     stop_words = None
@@ -116,7 +119,7 @@ def _trace(
     details: list[Any] = []
 
     def check_for(node: Node) -> Callable[..., None]:
-        def check(ok: Any, message: Any, *values: Any) -> None:
+        def check(ok: Value, message: Value, *values: Value) -> None:
             if not isinstance(ok, jax.Array):
                 if not np.all(ok):
                     raise ValueError(message(*values) if callable(message) else message)
@@ -157,18 +160,20 @@ def _trace(
     return Outcome(outputs, written, stored, stacked, details, Notes(checks, aliases, moves))
 
 
-def _moves(form: StageForm, values: dict[Node, Any], dynamic: list[Any]) -> list[tuple[int, int]]:
+def _moves(
+    form: StageForm, values: dict[Node, Value], dynamic: list[Value]
+) -> list[tuple[int, int]]:
     """Variables whose new values are inputs as they came: no program need copy those."""
     owned = {id(value): i for i, value in enumerate(dynamic) if form.is_owned(i)}
     positions = ((k, owned.pop(id(values[v]), -1)) for k, v in enumerate(form.written))
     return [(position, source) for position, source in positions if source >= 0]
 
 
-def _bytes(values: list[Any]) -> int:
+def _bytes(values: list[Value]) -> int:
     return sum(value.size * value.dtype.itemsize for value in jax.tree.leaves(values))
 
 
-def comparable(outcome: Outcome) -> Any:
+def comparable(outcome: Outcome) -> Value:
     """What must be the same of two programs' results, besides the programs; None if none can be."""
     notes = outcome.notes
     if notes.checks or outcome.stores is not None:
@@ -195,7 +200,7 @@ def raise_failed_checks(outcome: Outcome) -> None:
             raise op_error(check.node, errors.InvalidArgumentError(None, None, message))
 
 
-def random_key(node: Node, counter: Any) -> Any:
+def random_key(node: Node, counter: Value) -> Value:
     """The random key of one execution of a node, inside a program or outside.
 
     Args:

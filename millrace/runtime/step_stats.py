@@ -11,12 +11,15 @@ import threading
 import time
 from typing import Any, NamedTuple
 
-from tensorboard.compat.proto import graph_pb2
+from tensorboard.compat.proto import graph_pb2, step_stats_pb2
 
+from millrace.core.config import RunMetadata
 from millrace.core.tensor_shape import TensorShape
+from millrace.core.value import Value
 from millrace.passes.node import Edge, Node
 from millrace.passes.program_def import add_node
 from millrace.runtime.compiled_stage import CompiledStage
+from millrace.runtime.stage import Stage
 from millrace.runtime.step import Step
 
 _ALLOCATOR = "xla_cpu"
@@ -41,7 +44,7 @@ class StageEvent(NamedTuple):
     tier: str
 
 
-def note(stage: Any, step: Step, start: int, values: Any) -> None:
+def note(stage: Stage, step: Step, start: int, values: list[Value]) -> None:
     """Adds an event for a stage that has just ended."""
     assert step.events is not None
     outputs = [
@@ -53,7 +56,7 @@ def note(stage: Any, step: Step, start: int, values: Any) -> None:
     step.events.append(StageEvent(stage, start, time.time_ns(), thread, outputs, tier))
 
 
-def fill_metadata(run_metadata: Any, step: Step) -> None:
+def fill_metadata(run_metadata: RunMetadata, step: Step) -> None:
     """Writes the step's events as StepStats."""
     assert step.events is not None
     writer = _Writer(run_metadata.step_stats)
@@ -62,11 +65,11 @@ def fill_metadata(run_metadata: Any, step: Step) -> None:
 
 
 class _Writer:
-    def __init__(self, step_stats: Any) -> None:
+    def __init__(self, step_stats: step_stats_pb2.StepStats) -> None:
         self._step_stats = step_stats
         self._rows: dict[str, Any] = {}
 
-    def _entry(self, device: str, event: StageEvent) -> Any:
+    def _entry(self, device: str, event: StageEvent) -> step_stats_pb2.NodeExecStats:
         row = self._rows.get(device)
         if row is None:
             row = self._rows[device] = self._step_stats.dev_stats.add(device=device)
@@ -104,7 +107,7 @@ class _Writer:
             _describe(part, by_node.get(node, []))
 
 
-def _set_duration(entry: Any, nanos: int) -> None:
+def _set_duration(entry: step_stats_pb2.NodeExecStats, nanos: int) -> None:
     micros = max(1, nanos // 1000)
     entry.op_end_rel_micros = entry.all_end_rel_micros = micros
     entry.op_end_rel_nanos = entry.all_end_rel_nanos = nanos
@@ -122,7 +125,7 @@ def _source_name(edge: Edge) -> str:
     return name if edge.index == 0 else f"{name}:{edge.index}"
 
 
-def _describe(entry: Any, outputs: list[OutputInfo]) -> None:
+def _describe(entry: step_stats_pb2.NodeExecStats, outputs: list[OutputInfo]) -> None:
     for info in outputs:
         output = entry.output.add(slot=info.edge.index)
         description = output.tensor_description
@@ -136,7 +139,9 @@ def _describe(entry: Any, outputs: list[OutputInfo]) -> None:
         used.total_bytes = used.peak_bytes = sum(info.num_bytes for info in outputs)
 
 
-def fill_partition_graphs(run_metadata: Any, nodes: list[Node], arguments: list[Edge]) -> None:
+def fill_partition_graphs(
+    run_metadata: RunMetadata, nodes: list[Node], arguments: list[Edge]
+) -> None:
     """Writes the placed nodes of a program, one GraphDef a device.
 
     Args:

@@ -23,11 +23,12 @@ import queue
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 from millrace.platform import logging
 from millrace.runtime import trace_time_results
+from millrace.runtime.compile_ahead import Jitted
 
 #: For so many sets of shapes a stage has programs; those used last stay.
 MAX_PROGRAMS = 24
@@ -168,7 +169,7 @@ class Programs:
         self._lock = threading.Lock()
         self._expected = _SECONDS + _SECONDS_PER_NODE * node_count
 
-    def shape(self, signature: Any) -> Shape:
+    def shape(self, signature: Hashable) -> Shape:
         """What is known of a set of shapes."""
         with self._lock:
             found = self._shapes.pop(signature, None)
@@ -201,7 +202,7 @@ class Programs:
             shape.reason = "the program is being compiled"
             return True
 
-    def add(self, shape: Shape, program: Any, seconds: float) -> None:
+    def add(self, shape: Shape, program: Jitted, seconds: float) -> None:
         """Takes a compiled program in; the one used longest ago goes if there are many."""
         self._expected = seconds
         for counts in (self.counts, COUNTS):

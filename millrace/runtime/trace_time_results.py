@@ -7,11 +7,12 @@ constants are left to a program all the same: it fills memory without a copy on 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from millrace.compiler.xla import jax
+from millrace.core.value import Value
 
 #: Constants beyond this many bytes are filled in by a program.
 LARGEST_CONSTANT = 1 << 20
@@ -48,7 +49,9 @@ class NothingToCompute(Exception):
         self.results = results
 
 
-def look(outputs: list[Any], written: list[Any], inputs: list[Any], read: list[Any]) -> None:
+def look(
+    outputs: list[Value], written: list[Value], inputs: list[Value], read: list[Value]
+) -> None:
     """Ends the tracing if there is nothing to compute.
 
     Args:
@@ -71,7 +74,7 @@ def look(outputs: list[Any], written: list[Any], inputs: list[Any], read: list[A
     raise NothingToCompute(Results(known[: len(outputs)], known[len(outputs) :]))
 
 
-def _known(value: Any, positions: dict[int, Known]) -> Known | None:
+def _known(value: Value, positions: dict[int, Known]) -> Known | None:
     if isinstance(value, jax.Array):
         return positions.get(id(value))
     if not isinstance(value, np.ndarray) or value.dtype.hasobject:
@@ -79,7 +82,7 @@ def _known(value: Any, positions: dict[int, Known]) -> Known | None:
     return value if value.nbytes <= LARGEST_CONSTANT else None
 
 
-def stored(result: Known, inputs: list[Any], read: list[Any]) -> Any:
+def stored(result: Known, inputs: list[Value], read: list[Value]) -> Value:
     """A result as a variable's value.
 
     It may share memory with a constant, which nobody changes: XLA never writes into memory that
@@ -91,7 +94,7 @@ def stored(result: Known, inputs: list[Any], read: list[Any]) -> Any:
     return jax.device_put(np.array((read if isinstance(result, Read) else inputs)[result.position]))
 
 
-def returned(result: Known, inputs: list[Any], read: list[Any]) -> Any:
+def returned(result: Known, inputs: list[Value], read: list[Value]) -> Value:
     """A result as a stage's output."""
     if isinstance(result, Read):
         # A host view keeps later updates from reusing the variable's buffer.

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from millrace.compiler.xla import jax
 from millrace.core import aligned, errors
+from millrace.core.value import Value
 from millrace.passes.node import Node
 from millrace.runtime.resources import BEING_UPDATED, ResourceStore, VariableSlot
 
@@ -23,13 +24,13 @@ _NONE_FOUND: Mapping[Node, VariableSlot] = {}
 class VariableState(Protocol):
     """Where a kernel's variable inputs read and write."""
 
-    def read(self, variable: Node) -> Any:
+    def read(self, variable: Node) -> Value:
         """The current value."""
 
-    def write(self, variable: Node, value: Any) -> None:
+    def write(self, variable: Node, value: Value) -> None:
         """Replaces the value."""
 
-    def write_rows(self, variable: Node, rows: Any, values: Any) -> None:
+    def write_rows(self, variable: Node, rows: Value, values: Value) -> None:
         """Replaces rows of the value."""
 
 
@@ -43,12 +44,12 @@ class VariableRef:
         self.node = node
 
     @property
-    def declared_shape(self) -> Any:
+    def declared_shape(self) -> Value:
         """The static shape that the variable was made with."""
         return self.node.attrs["shape"]
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> Value:
         """The variable's type."""
         return self.node.attrs["dtype"]
 
@@ -57,7 +58,7 @@ class VariableRef:
         """The variable's name."""
         return self.node.name
 
-    def read(self) -> Any:
+    def read(self) -> Value:
         """The current value.
 
         Raises:
@@ -65,11 +66,11 @@ class VariableRef:
         """
         return self._state.read(self.node)
 
-    def write(self, value: Any) -> None:
+    def write(self, value: Value) -> None:
         """Replaces the value."""
         self._state.write(self.node, value)
 
-    def write_rows(self, rows: Any, values: Any) -> None:
+    def write_rows(self, rows: Value, values: Value) -> None:
         """Replaces rows of the value, which must be distinct; on the host in place if it can."""
         self._state.write_rows(self.node, rows, values)
 
@@ -119,7 +120,7 @@ class StoredState:
         found = self._slots.get(node)
         return self._resources.variable(*variable_key(node)) if found is None else found
 
-    def read(self, variable: Node) -> Any:
+    def read(self, variable: Node) -> Value:
         """The current value; FailedPreconditionError when there is none."""
         value = self.read_slot(self.slot(variable))
         if value is None:
@@ -127,7 +128,7 @@ class StoredState:
         return value
 
     @staticmethod
-    def read_slot(slot: VariableSlot) -> Any:
+    def read_slot(slot: VariableSlot) -> Value:
         """The value in a slot, or None."""
         while True:
             value = slot.value
@@ -143,13 +144,13 @@ class StoredState:
                     if slot.value is value:
                         raise
 
-    def write(self, variable: Node, value: Any) -> None:
+    def write(self, variable: Node, value: Value) -> None:
         """Replaces the value."""
         if not isinstance(value, jax.Array):
             value = owned(value)
         self.slot(variable).value = value
 
-    def write_rows(self, variable: Node, rows: Any, values: Any) -> None:
+    def write_rows(self, variable: Node, rows: Value, values: Value) -> None:
         """Replaces rows, in place if nobody else looks at the variable; its lock is held."""
         slot = self.slot(variable)
         table = slot.value
@@ -165,7 +166,7 @@ class StoredState:
             slot.value = table.view() if type(table) is np.ndarray else table
 
 
-def owned(value: Any) -> Any:
+def owned(value: Value) -> Value:
     """An array of the store's own: a kernel's result may be somebody's input, or a view of one."""
     value = np.asarray(value)
     if value.dtype.hasobject or value.nbytes < aligned.LITTLE:
@@ -175,7 +176,7 @@ def owned(value: Any) -> Any:
     return copy
 
 
-def writable(table: Any) -> Any:
+def writable(table: Value) -> Value:
     """The array itself if only the caller has it, else a copy; to be changed in place.
 
     As NumPy's own `resize` does it: references are counted, of the array and of the memory that
@@ -195,17 +196,17 @@ def writable(table: Any) -> Any:
 class TracedState:
     """Variables while kernels are traced: names for values inside the program."""
 
-    def __init__(self, values: dict[Node, Any]) -> None:
+    def __init__(self, values: dict[Node, Value]) -> None:
         self.values = values
 
-    def read(self, variable: Node) -> Any:
+    def read(self, variable: Node) -> Value:
         """The value inside the program."""
         return self.values[variable]
 
-    def write(self, variable: Node, value: Any) -> None:
+    def write(self, variable: Node, value: Value) -> None:
         """Gives the variable another value from here on."""
         self.values[variable] = value
 
-    def write_rows(self, variable: Node, rows: Any, values: Any) -> None:
+    def write_rows(self, variable: Node, rows: Value, values: Value) -> None:
         """Gives the variable a value with other rows from here on."""
         self.write(variable, self.read(variable).at[rows].set(values))

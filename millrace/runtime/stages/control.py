@@ -202,7 +202,7 @@ class LoopGradientStage(_FunctionStage):
             total = dict(zip(wrt, pull_back(before, inner, [total[i] for i in wrt]), strict=True))
         return [total[i] for i in wrt]
 
-    def _programs(self, step: Step, wrt: list[int]) -> tuple[Any, Any, Any]:
+    def _programs(self, step: Step, wrt: list[int]) -> tuple[Value, Value, Value]:
         if self._compiled is None:
             condition, body = loop_functions(self.node)
             in_programs = not self._needs_values
@@ -210,7 +210,9 @@ class LoopGradientStage(_FunctionStage):
             invoker = services.special("invoke", self.node, False)
             results = [i for i in range(len(body.outputs)) if i not in self._variables]
 
-            def invoke(function: Any, state: list[Any], key: Any, wanted: list[int]) -> Any:
+            def invoke(
+                function: Function, state: list[Value], key: Value, wanted: list[int]
+            ) -> Value:
                 # A variable's value is part of the state; inside, reading it finds that value.
                 values = {v: state[i] for i, v in self._variables.items()}
                 arguments = [None if i in self._variables else v for i, v in enumerate(state)]
@@ -218,18 +220,18 @@ class LoopGradientStage(_FunctionStage):
                     function, arguments, key, only=wanted, controls=False
                 )[0]
 
-            def holds(state: list[Any], key: Any) -> Any:
+            def holds(state: list[Value], key: Value) -> Value:
                 return invoke(condition, state, key, [0])[0]
 
-            def advance(state: list[Any], key: Any) -> list[Any]:
+            def advance(state: list[Value], key: Value) -> list[Value]:
                 outputs = invoke(body, state, key, results)
                 return [
                     state[i] if i in self._variables else jax.tree.map(jnp.asarray, value)
                     for i, value in enumerate(outputs)
                 ]
 
-            def pull_back(state: list[Any], key: Any, cotangents: list[Any]) -> Any:
-                def forward(*chosen: Any) -> list[Any]:
+            def pull_back(state: list[Value], key: Value, cotangents: list[Value]) -> Value:
+                def forward(*chosen: Value) -> list[Value]:
                     values = list(state)
                     for i, value in zip(wrt, chosen, strict=True):
                         values[i] = value

@@ -30,6 +30,7 @@ from millrace.ops.cluster.routed_rows import written_sums
 from millrace.ops.state.row_updates import ROW_UPDATES
 from millrace.passes.node import Edge, Node, Program, is_variable_edge, variable_of
 from millrace.passes.transfer import RECEIVE, SEND
+from millrace.runtime.compile_ahead import Form
 from millrace.runtime.compiled_stage import CompiledStage
 from millrace.runtime.found import FoundVariables, in_lock_order
 from millrace.runtime.kernel_call import call_plainly
@@ -197,7 +198,7 @@ class TakeStage(_RowStage):
         if count is None:
             return self.run(inputs, step)[0]
 
-        def write(rows: Any) -> None:
+        def write(rows: Value) -> None:
             with slot.lock:
                 value = slot.value
                 if value is None or value.shape != shape:
@@ -224,7 +225,7 @@ class UpdateStage(_RowStage):
         self._rows: dict[int, list[Any]] = {}
         self._lock = threading.Lock()
 
-    def _new_rows(self, tables: list[Any], rows: list[Any], given: list[Any]) -> Any:
+    def _new_rows(self, tables: list[Value], rows: list[Value], given: list[Value]) -> Value:
         with one_pass.tracing(one_pass.is_possible()):
             return tables, list(self._update.apply(rows, given, self.node))
 
@@ -267,7 +268,7 @@ class UpdateStage(_RowStage):
                 options = JOINING_LOOPS if one_pass.is_possible() else None
                 self._program = compiled(self._new_rows, donate_argnums=(0, 1), options=options)
 
-        def form(shape: tuple[int, ...], kind: Any) -> Any:
+        def form(shape: tuple[int, ...], kind: np.dtype) -> Form:
             return jax.ShapeDtypeStruct(shape, kind)  # type: ignore[no-untyped-call]
 
         rows = [form((length, *self._shape[1:]), kind) for kind in kinds]
@@ -448,7 +449,7 @@ class StitchStage:
         return [rows]
 
 
-def _count_rows(indices: Any, rows: int, padded: bool) -> int | None:
+def _count_rows(indices: Value, rows: int, padded: bool) -> int | None:
     """How many indices there are before padding; None if one of them names no row."""
     unsigned = _UNSIGNED.get(indices.dtype)
     if not indices.ndim or unsigned is None:
@@ -464,7 +465,7 @@ def _count_rows(indices: Any, rows: int, padded: bool) -> int | None:
     return count
 
 
-def _whole_rows(array: Any, shape: tuple[int, ...]) -> Any:
+def _whole_rows(array: Value, shape: tuple[int, ...]) -> Value:
     """A view in which each row is one element: NumPy copies those twice as quickly.
 
     Args:
@@ -485,7 +486,7 @@ class _Memory:
         #: is there.
         self._known: dict[tuple[int, int], Any] = {}
 
-    def of(self, value: Any, count: int) -> Any:
+    def of(self, value: Value, count: int) -> Value:
         """The memory of an array with so many rows, an element a row, once it has its value."""
         if isinstance(value, np.ndarray):
             return _whole_rows(np.ascontiguousarray(value), (count,))

@@ -145,6 +145,33 @@ def test_a_wait_for_several_channels_hears_each(line: Line) -> None:
             assert one.told.keys[-1] == 5
 
 
+def test_a_thread_with_several_channels_reads_all_of_them_in_the_end(line: Line) -> None:
+    """Each channel's own thread came back while the other's message was waited for, for ever."""
+    with contextlib.closing(Started(Line())) as second:
+        lines = (line, second.line)
+        for step in range(20):
+
+            def answer(step: int = step) -> None:
+                for one in lines:
+                    time.sleep(4 * turns._SHORT_GRACE)  # so that it could come back
+                    one.say(step)
+
+            def is_over(step: int = step) -> bool:
+                return all(one.told.keys[-1:] == [step] for one in lines)
+
+            other_side = threading.Thread(target=answer)
+            other_side.start()
+            listener = listen(*lines)
+            while not is_over():
+                if not listener.wait(0.01, is_over):
+                    with listener.following():
+                        line.told.until(is_over)
+            other_side.join()
+            if all(one.told.threads[-1] == threading.get_ident() for one in lines):
+                return
+        pytest.fail("its own answers were read by other threads in each of 20 steps")
+
+
 def test_another_thread_wakes_a_thread_that_reads(line: Line) -> None:
     lend(line)
     listener, over = listen(line), threading.Event()
