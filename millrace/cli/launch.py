@@ -27,6 +27,7 @@ from millrace.cli.job import (
 )
 from millrace.cli.job_view import watching
 from millrace.cli.live_page import LivePage, add_page_argument
+from millrace.cli.replicas import MAX_RESTARTS, Replicas, is_replicated, with_standbys
 from millrace.cli.ssh import CANNOT_CONNECT, host_of, over_ssh
 from millrace.cli.step_watch import StepWatch
 from millrace.cli.task_process import TaskProcess, stop_all, without_time
@@ -67,6 +68,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a task that evaluates every new checkpoint (programs of tf.estimator)",
     )
     parser.add_argument("--max-restarts", type=int, default=0, help="of one task (0)")
+    parser.add_argument(
+        "--standby",
+        action="store_true",
+        help="a second process for each parameter server, which has all that it has acknowledged "
+        "and takes its place when it is gone; a process that has ended is started again",
+    )
     parser.add_argument(
         "--elect",
         nargs="?",
@@ -202,6 +209,10 @@ def _check(arguments: argparse.Namespace) -> None:
         raise ValueError(f"--max-restarts {arguments.max_restarts}: say 0 or more")
     if not 0 < arguments.port < 65536:
         raise ValueError(f"--port {arguments.port}: ports are 1 to 65535")
+    if arguments.standby and (arguments.hosts or arguments.on != "local"):
+        raise ValueError("--standby is for jobs on this machine")
+    if arguments.standby and not arguments.ps:
+        raise ValueError("--standby is for parameter servers: this job has none (--ps 0)")
     if arguments.name is not None and not re.fullmatch(r"[\w][\w.-]*", arguments.name):
         raise ValueError(f"--name {arguments.name}: letters, digits, `.`, `_` and `-` make a name")
 
@@ -247,6 +258,8 @@ def _job_of(
     if not arguments.hosts:
         cluster = _held_addresses(counts, held)
         tasks = tasks_of(str(script), source, given, cluster, way, arguments.evaluator)
+        if arguments.standby:
+            tasks = with_standbys(tasks, held)
         tasks = _with_metrics(tasks, arguments.metrics_port)
         return _electing(tasks, arguments.elect), given
     hosts = arguments.hosts.split(",")
@@ -323,6 +336,8 @@ def _run_tasks(tasks: list[Task], last_step: int | None, arguments: argparse.Nam
         )
         page = LivePage(record, arguments.dashboard) if arguments.dashboard else None
         job = Job(processes, arguments.max_restarts, last_step, viewer, marker, record, page)
+        if arguments.standby:
+            job.replicas = Replicas(processes)
         with watching(arguments.json, folder, name) as show:
             code = job.run(show)
     if code in (INTERRUPTED, TERMINATED):
@@ -447,6 +462,8 @@ class Job:
         self._marker = marker
         #: When the last worker was seen to have ended.
         self._trained_at: float | None = None
+        #: Who keeps the views of tasks that have standbys, if any have.
+        self.replicas: Replicas | None = None
 
     @property
     def workers(self) -> list[TaskProcess]:
@@ -478,7 +495,7 @@ class Job:
             if self.viewer is not None:
                 self.viewer.start()
             for process in self.processes:
-                process.start()
+                self._start(process)
             self._note()
             self.watch.start()
             while True:
@@ -512,6 +529,8 @@ class Job:
             if self.page is not None:
                 self.page.stop()
             stop_all([p for p in self.processes if p.started])
+            if self.replicas is not None:
+                self.replicas.close()
             if all(p.started for p in self.processes):
                 self.watch.end(self._last_step_told())
                 self._show(show)
@@ -580,13 +599,23 @@ class Job:
             code = process.code
             if code is None or (code == 0 and not self._left_workers_alone(process)):
                 continue
-            if process.restarts < self._max_restarts:
+            allowed = self._max_restarts
+            if self.replicas is not None and is_replicated(process.task):
+                if not self.replicas.may_start_again(process):
+                    continue
+                allowed = MAX_RESTARTS
+            if process.restarts < allowed:
                 process.restarts += 1
                 self._ended_at.pop(process.task.name, None)
-                process.start()
+                self._start(process)
                 self._note()
             else:
                 self.failed = self.failed or process
+
+    def _start(self, process: TaskProcess) -> None:
+        if self.replicas is not None:
+            self.replicas.prepare(process)
+        process.start()
 
     def _left_workers_alone(self, process: TaskProcess) -> bool:
         """Whether a process is a server that has ended, and the workers have not followed it.

@@ -61,6 +61,9 @@ class Kind(enum.IntEnum):
     LAST_ROUND = 9  # do not begin the partition that you repeat again
     READ = 10  # send me variables that your partition of this step has
     PUBLISHED = 11  # TENSORS that were asked for; text: where they can be read the next time
+    FOLLOW = 12  # I want to be your standby; text: who I am
+    CHANGE = 13  # a change of my state, or a piece of it; step: its number; key: what kind
+    ACKNOWLEDGE = 14  # I have your changes up to this one; key: pieces of your state
 
 
 _KINDS = {int(kind): kind for kind in Kind}

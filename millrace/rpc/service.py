@@ -200,6 +200,7 @@ class RpcServer:
         status: Callable[[bytes], bytes],
         stop: Callable[[bytes], bytes],
         register: Callable[[bytes], bytes],
+        moved: Callable[[bytes], bytes],
     ) -> None:
         """Serves Millrace's own service.
 
@@ -210,6 +211,7 @@ class RpcServer:
           stop: Lets the server stop; answers before it does. With the address of a task: that it
             has left the job.
           register: Reads or changes a register.
+          moved: Hears where a task is from now on.
         """
 
         def exchange(pieces: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
@@ -237,6 +239,9 @@ class RpcServer:
                         ),
                         "Register": grpc.unary_unary_rpc_method_handler(
                             self._guarded(register, f"{PEER}/Register")
+                        ),
+                        "Moved": grpc.unary_unary_rpc_method_handler(
+                            self._guarded(moved, f"{PEER}/Moved")
                         ),
                         "Exchange": grpc.stream_stream_rpc_method_handler(exchange),
                     },
@@ -545,6 +550,10 @@ class Connection:
     def say_left(self, address: str, timeout: float) -> None:
         """Tells the server that the task at an address has ended well."""
         self._ask("Stop", address.encode(), timeout)
+
+    def say_moved(self, told: bytes, timeout: float) -> bytes:
+        """Tells the server where a task is from now on (`server.peers`)."""
+        return self._ask("Moved", told, timeout)
 
     def register(self, question: bytes, timeout: float) -> bytes:
         """Reads or changes a register of the server's task (`server.registers`)."""

@@ -44,6 +44,7 @@ from millrace.runtime.stage_program import (
     random_key,
 )
 from millrace.runtime.step import Step
+from millrace.runtime.tier_choices import HOST, PROGRAM, TierChoices
 from millrace.runtime.tiers import COMPILER, COUNTS, Mode, Programs, Shape
 from millrace.runtime.variable_use import VariableUse
 
@@ -55,6 +56,9 @@ _LONG_SECONDS = 0.001
 _STEADY_RUNS = 8
 #: After so many, a stage whose shapes have changed before is worth a program as a whole.
 _LONG_STEADY_RUNS = 50
+
+#: How long a stage that must be compiled waits for a compiler that is busy.
+_BUSY_SECONDS = 0.05
 
 _NONE_GIVEN: Mapping[Edge, Any] = {}
 
@@ -151,6 +155,8 @@ class CompiledStage:
             return []
         if form.copies is not None:
             return self._copied_values(step.resources)
+        if step.tier_choices is not None and step.tier_choices.is_played:
+            return self._run_as_played(inputs, step, step.tier_choices)
         if self._is_interpreted or self._mode is Mode.NEVER:
             reason = "never compiled" if self._mode is Mode.NEVER else "no program fits"
             return self._run_on_host(inputs, step, None, reason)
@@ -185,7 +191,9 @@ class CompiledStage:
     ) -> list[Value]:
         """Runs on tier 0, and sees whether compiling pays by now."""
         start, cpu = time.perf_counter(), time.thread_time()
-        if self._split is not None:
+        if step.tier_choices is not None:
+            step.tier_choices.note(HOST)
+        if self._split is not None and step.tier_choices is None:
             outputs = self._split.run(inputs, step)
             reason = "parts of it have programs of their own"
         else:
@@ -215,6 +223,22 @@ class CompiledStage:
         finally:
             for lock in reversed(locked):
                 lock.release()
+
+    def _run_as_played(self, inputs: list[Any], step: Any, choices: TierChoices) -> list[Any]:
+        """Runs on the tier that another task has taken for the same inputs."""
+        if choices.next() == HOST:
+            return self._run_nodes(inputs, step, None)
+        shape = self.programs.shape(self._signature(inputs))
+        while shape.program is None and shape.known is None and not self._is_interpreted:
+            try:
+                self._compile(shape, self._forms(inputs, step), inputs, step.resources)
+            except budget.CompilerBusyError:
+                time.sleep(_BUSY_SECONDS)
+        if shape.known is not None:
+            return self._hand_out(shape.known, inputs, step)
+        if shape.program is None:
+            return self._run_nodes(inputs, step, None)
+        return self._run_program(shape, inputs, step)
 
     def _part(
         self, nodes: list[Node], outputs: list[Edge], name: str, on_host: bool
@@ -291,6 +315,8 @@ class CompiledStage:
         COUNTS.program_runs += 1
         if step.events is not None:
             step.tiers[self] = "XLA"
+        if step.tier_choices is not None:
+            step.tier_choices.note(PROGRAM)
         outputs = outcome.outputs
         # One program's outputs become ready together: any of them tells.
         step.last_output = outcome.written[0] if outcome.written else _first_array(outputs)
@@ -482,6 +508,8 @@ class CompiledStage:
     ) -> list[Value]:
         """Stores and returns what is known without a program."""
         form = self._form
+        if step.tier_choices is not None:
+            step.tier_choices.note(PROGRAM)
         dynamic = [inputs[i] for i in form.dynamic]
         slots = self._variable_slots(step.resources)
         for lock in slots.locked:

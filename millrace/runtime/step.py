@@ -19,6 +19,7 @@ from millrace.runtime.cancellation import Cancellation
 from millrace.runtime.future import Future
 from millrace.runtime.resources import ResourceStore
 from millrace.runtime.step_services import EffectRecord, Exchange, MessageReader
+from millrace.runtime.tier_choices import TierChoices
 
 if TYPE_CHECKING:
     from millrace.runtime.plan import Plan
@@ -112,6 +113,7 @@ class Step:
         "record",
         "resources",
         "session",
+        "tier_choices",
         "tiers",
         "why",
         "xla_calls",
@@ -142,6 +144,8 @@ class Step:
         self.exchange: Exchange
         #: Decides what an attempt of a numbered step changes (`server.drivers.effects`); or None.
         self.record: EffectRecord | None = None
+        #: On which tiers stages run that a standby repeats; or None.
+        self.tier_choices: TierChoices | None = None
         #: Reads what other tasks send, for a thread that waits for it; None when others do.
         self.listener: MessageReader | None = None
 
@@ -173,6 +177,11 @@ class Step:
             except RuntimeError:
                 # The buffer was donated to a later step: then its work is done or follows.
                 return
+
+    @property
+    def counted(self) -> dict[str, tuple[int, int]]:
+        """What random nodes have counted so far, by their names."""
+        return self._counted
 
     def forget_random(self) -> None:
         """Lets random nodes count again: the next iteration of a loop draws other numbers."""

@@ -13,7 +13,7 @@ from millrace.core.value import Value
 
 if TYPE_CHECKING:
     from millrace.passes.node import Node
-    from millrace.protocol.step.applied_steps import Effect
+    from millrace.protocol.step.applied_steps import Effect, StepAttempt
     from millrace.runtime.future import Future
     from millrace.runtime.step import Step
 
@@ -43,6 +43,10 @@ class Exchange(Protocol):
 
 class EffectRecord(Protocol):
     """Decides what an attempt of a numbered step changes."""
+
+    @property
+    def attempt(self) -> StepAttempt:
+        """Which attempt of which step it is."""
 
     def run(
         self,

@@ -315,7 +315,7 @@ class MasterSession:
             trace=trace,
             timeout=timeout / 1000 if timeout > 0 else None,
         )
-        if attempt is not None and prepared.graph.changes_state:
+        if attempt is not None and prepared.graph.changes:
             step.record = self._worker.record.begin(attempt)
 
         home = functools.partial(answered_in_time.run, plan, step, feeds, self._unfinished)
@@ -336,6 +336,7 @@ class MasterSession:
             pending.run(home, explain, step.deadline)
         finally:
             self.end_step(pending, step)
+        self._worker.wait_until_safe()
         found: list[Value] = [None] * prepared.fetches
         for i, value in zip(prepared.local.results, pending.results, strict=True):
             found[i] = value

@@ -184,6 +184,7 @@ class Meeting:
                 )
                 return list(answer.device_attributes)
             except (errors.DeadlineExceededError, errors.UnavailableError):
+                self._look_elsewhere(address)
                 if has_left(task, address):
                     logging.warning(
                         "%s at %s has left the job: this session does not wait for it.",
@@ -203,6 +204,15 @@ class Meeting:
         raise errors.UnavailableError(
             None, None, f"Nobody waits any more for the session that {task} was needed for."
         )
+
+    def _look_elsewhere(self, address: str) -> None:
+        """Asks a process that does not serve its task where the one is that does."""
+        try:
+            told = json.loads(self._peers.connection(address).status(_ASK_SECONDS))
+            follows = str(told["replica"]["follows"])
+        except (errors.OpError, ValueError, KeyError, TypeError):
+            return
+        self._peers.moved(address, follows, 0)
 
     def _pass_on(self, present: list[str]) -> None:
         """Tells the tasks that are there who has left: one that was restarted has not heard it.

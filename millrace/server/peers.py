@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import secrets
 import socket
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 from millrace.core import errors
@@ -32,6 +33,12 @@ from millrace.rpc.socket_channel import SocketChannel
 from millrace.rpc.tls_socket import StreamSocket
 from millrace.server.drivers.time_limit import within
 
+#: What the address of a process begins with that follows the one that serves its task.
+STANDBY = "standby:"
+#: Says where tasks are that are not at the addresses that they are called by, as JSON.
+PLACES = "MILLRACE_PLACES"
+#: How often a task that is dialled may be elsewhere.
+_MAX_HOPS = 3
 PLAIN = "grpc"
 FAST = "grpc+fast"
 PROTOCOLS = (PLAIN, FAST)
@@ -83,8 +90,15 @@ class Peers:
         on_lost: OnLost,
         security: Security | None = None,
         listens_at: str = "",
+        place: str = "",
     ) -> None:
         self.me = me
+        #: Where this process listens, which need not be where its task is called.
+        self._place = place or me.address
+        #: Where tasks are that are not at the addresses that they are called by.
+        self._places: dict[str, str] = places_from(os.environ)
+        #: Where the task of this process is, if this is not the process that serves it.
+        self.refers_to: Callable[[], str] = str
         self._security = security or Security()
         self._protocol = protocol
         self._tell = on_message
@@ -115,7 +129,7 @@ class Peers:
             self._listener = SocketListener(
                 _bindable(host), self._accept_socket, self._security.server_context()
             )
-            Peers._of_this_process[me.address] = self
+            Peers._of_this_process[self._place] = self
 
     # -- Sending ---------------------------------------------------------------------------
 
@@ -163,7 +177,7 @@ class Peers:
                 raise self._stopped_error()
             found = self._connections.get(address)
             if found is None:
-                found = self._connections[address] = Connection(address, self._security)
+                found = self._connections[address] = Connection(self.place(address), self._security)
                 if len(self._connections) > _MAX_CONNECTIONS:
                     # Its users hold it; it closes when the last one lets go.
                     self._connections.pop(next(iter(self._connections)))
@@ -179,8 +193,28 @@ class Peers:
         with self._lock:
             self._connections.pop(address, None)
 
-    def _dial(self, address: str) -> Channel:
-        here = Peers._of_this_process.get(address)
+    def place(self, address: str) -> str:
+        """Where the task is that is called by an address."""
+        return self._places.get(address, address).removeprefix(STANDBY)
+
+    def moved(self, address: str, place: str, incarnation: int) -> None:
+        """A task is elsewhere from now on: what is open to an earlier incarnation is closed."""
+        with self._lock:
+            if self._places.get(address, address) != place:
+                self._places[address] = place
+                self._connections.pop(address, None)
+            before = [c for c in self._open_to.get(address, ()) if c.incarnation != incarnation]
+        for channel in before:
+            channel.abort(f"The task at {address} is at {place} from now on")
+
+    @property
+    def places(self) -> dict[str, str]:
+        """Where tasks are that are not at the addresses that they are called by."""
+        with self._lock:
+            return dict(self._places)
+
+    def _dial(self, address: str, hops: int = _MAX_HOPS) -> Channel:
+        here = Peers._of_this_process.get(self.place(address))
         if here is not None and self._protocol == FAST and not here._closed:
             mine, theirs = in_process.connect(
                 (self, self.me.task, self.me.incarnation),
@@ -197,11 +231,15 @@ class Peers:
             answer = _read_greeting(
                 connection.meet(json.dumps(greeting).encode(), timeout=_MEET_SECONDS)
             )
+        elsewhere = str(answer.details.get("elsewhere", ""))
+        if elsewhere and hops:
+            self.moved(address, elsewhere, 0)
+            return self._dial(address, hops - 1)
         them, ticket = answer.identity, bytes.fromhex(answer.details["ticket"])
         port = answer.details.get("fast_port")
         channel: Channel
         if self._protocol == FAST and port:
-            host = address.rpartition(":")[0].strip("[]")
+            host = self.place(address).rpartition(":")[0].strip("[]")
             try:
                 proof, context = self._security.proof(ticket), self._security.client_context()
                 process = shared_memory.can_share(answer.details.get("memory"))
@@ -258,6 +296,9 @@ class Peers:
                 raise _replaced_error(them.identity.address)
         ticket = secrets.token_bytes(TICKET_BYTES)
         answer = {**self.me._asdict(), "ticket": ticket.hex()}
+        elsewhere = self.refers_to()
+        if elsewhere and not them.identity.address.startswith(STANDBY):
+            answer["elsewhere"] = elsewhere
         process = None
         if self._listener is not None and them.details.get("protocol") == FAST:
             answer["fast_port"] = self._listener.port
@@ -411,8 +452,8 @@ class Peers:
             connections = list(self._connections.values())
             self._channels.clear()
             self._connections.clear()
-        if Peers._of_this_process.get(self.me.address) is self:
-            del Peers._of_this_process[self.me.address]
+        if Peers._of_this_process.get(self._place) is self:
+            del Peers._of_this_process[self._place]
         if self._listener is not None:
             self._listener.close()
         if self._probe is not None:
@@ -422,6 +463,12 @@ class Peers:
         for connection in connections:
             with contextlib.suppress(Exception):
                 connection.close()
+
+
+def places_from(environment: Mapping[str, str]) -> dict[str, str]:
+    """Where the environment says that tasks are."""
+    found = environment.get(PLACES)
+    return {str(a): str(p) for a, p in json.loads(found).items()} if found else {}
 
 
 def _replaced_error(address: str) -> errors.OpError:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import json
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from millrace.core import errors
@@ -35,6 +36,8 @@ class Registers:
         self._content: dict[str, tuple[bytes, int]] = {}
         #: The version of a register that has no content.
         self._empty = self._version
+        #: Told what was written, while the task has a standby.
+        self.on_written: Callable[[str, bytes, int], None] = lambda name, content, version: None
 
     def answer(self, question: bytes) -> bytes:
         """Answers a call: a read, or a write that says which version it replaces.
@@ -76,7 +79,20 @@ class Registers:
                 )
             self._version += 1
             self._content[name] = (content, self._version)
-            return content, self._version, True
+            written = self._version
+        self.on_written(name, content, written)
+        return content, written, True
+
+    def contents(self) -> list[tuple[str, bytes, int]]:
+        """The name, the content and the version of each register that has one."""
+        with self._lock:
+            return [(name, *found) for name, found in self._content.items()]
+
+    def follow(self, name: str, content: bytes, version: int) -> None:
+        """Takes over what the primary of this task has in a register."""
+        with self._lock:
+            self._version = max(self._version, version)
+            self._content[name] = (content, version)
 
 
 def _tell(content: bytes | None, version: int, done: bool) -> bytes:

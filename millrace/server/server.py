@@ -27,6 +27,7 @@ from millrace.platform import logging
 from millrace.platform.file_access import FileAccess
 from millrace.platform.version import MILLRACE
 from millrace.protocol.leaving import LeavingTasks
+from millrace.protocol.replication.view import View
 from millrace.rpc import service_messages
 from millrace.rpc.channel import start_thread
 from millrace.rpc.security import Security, check_authentication, is_loopback
@@ -40,6 +41,8 @@ from millrace.server.master import Master
 from millrace.server.master_session import MasterSession
 from millrace.server.peers import FAST, PROTOCOLS, Identity, Peers
 from millrace.server.registers import Registers
+from millrace.server.replication import views
+from millrace.server.replication.replica import Replica, ReplicaPlace, identity
 from millrace.server.services.master_service import MasterService
 from millrace.server.services.worker_service import WorkerService
 from millrace.server.tasks import task_name
@@ -75,6 +78,8 @@ class Server:
         no such argument. See docs/security.md.
       allowed_folders: Where ops of clients elsewhere may read and write files; those of the
         environment by default, and all when only this machine reaches the task.
+      standby_of: Where the process is that serves the task; this one follows it, and takes its
+        place when it is gone. TensorFlow has no such argument. See docs/fault-tolerance.md.
 
     Raises:
       TypeError, ValueError: The description is wrong or incomplete.
@@ -92,6 +97,7 @@ class Server:
         start: bool = True,
         security: Security | None = None,
         allowed_folders: Sequence[str] | None = None,
+        standby_of: str | None = None,
     ) -> None:
         self._security = Security.from_environment() if security is None else security
         self._server_def = make_server_def(
@@ -101,6 +107,11 @@ class Server:
         self._cluster = ClusterSpec(definition.cluster)
         self._task = task_name(definition.job_name, definition.task_index)
         self._incarnation = secrets.randbits(63)
+        #: The life of this task's state, which a standby that takes over goes on with.
+        self._state_incarnation = self._incarnation
+        place = self._replica_place(standby_of)
+        #: Why another process has this task's place, once one has.
+        self._replaced: errors.OpError | None = None
         self._born = time.monotonic()
         self._lock = threading.Lock()
         self._started = False
@@ -110,16 +121,20 @@ class Server:
         self._leaves = False
         self._metrics: MetricsServer | None = None
         self._threads = CachedThreads("millrace step")
-        host, _, port = self._own_address().rpartition(":")
+        listens_at = self._own_address() if place is None else place.place
+        host, _, port = listens_at.rpartition(":")
         bind_host, bind_port = _bind_address(host, str(definition.port or port))
-        for reached in {self._own_address(), f"{bind_host}:{bind_port}"}:
+        for reached in {listens_at, f"{bind_host}:{bind_port}"}:
             check_authentication(self._task, reached, self._security)
         self._rpc = RpcServer(self._threads, self._security)
         bound = self._rpc.bind(f"{bind_host}:{bind_port}")
         if BIND in os.environ and int(port):
             bound = int(definition.port or port)  # others dial this, and something leads here
         self._address = f"{host}:{bound}"
-        if int(port) == 0:
+        if place is not None:
+            place = place._replace(place=self._address)
+            self._address = self._own_address()
+        elif int(port) == 0:
             # The port was chosen just now: the cluster gets to know it.
             tasks = {job: _tasks(self._cluster, job) for job in self._cluster.jobs}
             tasks[definition.job_name][definition.task_index] = self._address
@@ -127,12 +142,13 @@ class Server:
             definition.cluster.CopyFrom(self._cluster.as_cluster_def())
         self._inbound = Inbound()
         self._peers = Peers(
-            Identity(self._task, self._address, self._incarnation),
+            identity(self._task, self._address, place, self._incarnation),
             definition.protocol,
             self._inbound.on_message,
             self._on_lost,
             self._security,
             listens_at=bind_host,
+            place="" if place is None else place.place,
         )
         self._worker = Worker(self._task, self._peers.post, self._threads)
         self._worker.sessions.before_first_graph = self._settle_threads
@@ -168,15 +184,88 @@ class Server:
                 self._worker, self._devices, self._peers.channel, self._cluster, file_access
             ),
         )
+        registers = Registers(self._incarnation)
         self._rpc.add_peer(
             self._peers.meet,
             self._peers.accept_stream,
             self._tell_status,
             self._stop_on_request,
-            Registers(self._incarnation).answer,
+            registers.answer,
+            self._hear_moved,
         )
+        self._replica: Replica | None = None
+        if place is not None:
+            self._replica = self._inbound.replica = Replica(
+                place,
+                self._address,
+                self._peers,
+                self._worker,
+                registers,
+                self._security,
+                self._other_tasks,
+                self._take_over,
+                self._be_replaced,
+                self.stop,
+            )
+            if place.follows:
+                self._worker.sessions.refusal = errors.UnavailableError(
+                    None, None, f"This is the standby of {self._task}, at {place.place}."
+                )
         if start:
             self.start()
+
+    def _replica_place(self, standby_of: str | None) -> ReplicaPlace | None:
+        """What this process was told of its part in the replication of its task."""
+        told = ReplicaPlace.from_environment(self._task, os.environ)
+        if standby_of is None:
+            return told
+        if told is not None:
+            return told._replace(follows=standby_of)
+        keeper = os.environ.get(views.VARIABLE)
+        if not keeper:
+            raise errors.InvalidArgumentError(
+                None,
+                None,
+                f"standby_of={standby_of!r} needs a process that says who serves {self._task}, and "
+                f"that is neither of the two: set {views.VARIABLE} to the address of another task, "
+                "for both.",
+            )
+        host = os.environ.get(BIND, "").partition(":")[0] or self._own_address().rpartition(":")[0]
+        return ReplicaPlace(self._task, f"{host}:0", keeper, standby_of)
+
+    def _hear_moved(self, told: bytes) -> bytes:
+        """A task is elsewhere from now on."""
+        try:
+            found = json.loads(told)
+            address, place = str(found["address"]), str(found["place"])
+            incarnation = int(found["incarnation"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise errors.InvalidArgumentError(
+                None, None, f"Where a task is cannot be read: {error}"
+            ) from None
+        self._peers.moved(address, place, incarnation)
+        return b"{}"
+
+    def _take_over(self, state_incarnation: int) -> None:
+        """This process, which was a standby, is the task from now on."""
+        self._incarnation = secrets.randbits(63)
+        self._state_incarnation = state_incarnation
+        self._peers.me = Identity(self._task, self._address, self._incarnation)
+        self._peers.refers_to = str
+        with self._lock:
+            if not self._stopping:
+                _running[self.target] = self
+
+    def _be_replaced(self, view: View) -> None:
+        """Another process is the task: this one must not serve any more."""
+        self._replaced = errors.AbortedError(
+            None,
+            None,
+            f"{self._task} is served by {view.primary.address} (view {view.number}): this process, "
+            "which was stopped or cut off meanwhile, ends.",
+        )
+        logging.error("%s", self._replaced.message)
+        start_thread(self.stop, "millrace stops what was replaced")
 
     def _tell_status(self, question: bytes) -> bytes:
         if question == OBSERVE:  # somebody looks at the job, and wants to know of waits, too
@@ -201,6 +290,7 @@ class Server:
             "metrics": self._metrics.address if self._metrics else None,
             "sessions": len(self._master.sessions),
             "left": self._leaving.gone,
+            "replica": {} if self._replica is None else self._replica.status(),
             **self._worker.status(),
             **activity.of(self._master, self._worker),
             "waits": {peer: waits._asdict() for peer, waits in OBSERVED.waits().items()},
@@ -233,7 +323,7 @@ class Server:
                 name=f"{self._task}/device:CPU:{i}",
                 device_type="CPU",
                 memory_limit=_MEMORY_LIMIT,
-                incarnation=(self._incarnation + i) & 0xFFFFFFFFFFFFFFFF,
+                incarnation=(self._state_incarnation + i) & 0xFFFFFFFFFFFFFFFF,
             )
             for i in range(count)
         ]
@@ -272,7 +362,10 @@ class Server:
             self._metrics = self._start_metrics()
             self._watch.start()
             self._rpc.start()
-            _running[self.target] = self
+            if self._replica is None or self._worker.sessions.refusal is None:
+                _running[self.target] = self
+        if self._replica is not None:
+            self._replica.start(self._state_incarnation)
 
     def _start_metrics(self) -> MetricsServer | None:
         where = os.environ.get(METRICS_PORT)
@@ -296,6 +389,8 @@ class Server:
         self._is_joined = True
         self._stop_if_over()
         self.wait_until_stopped()
+        if self._replaced is not None:
+            raise self._replaced
 
     def wait_until_stopped(self) -> None:
         """Waits until the server is stopped, however many jobs it serves."""
@@ -350,6 +445,8 @@ class Server:
         if self._metrics is not None:
             self._metrics.close()
         try:
+            if self._replica is not None:
+                self._replica.close()
             self._watch.stop()
             self._leases.stop()
             self._master.close()
@@ -411,6 +508,8 @@ class Server:
     def _on_lost(self, address: str, error: errors.OpError) -> None:
         self._master.lost(address, error)
         self._worker.lost(address, error)
+        if self._replica is not None:
+            self._replica.on_lost(address, error)
         self._worker.snapshots.forget_lost()
         if not self._peers.has_channel(address):
             self._worker.lost_master(address)

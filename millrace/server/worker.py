@@ -43,6 +43,8 @@ from millrace.server.worker_sessions import RegisteredGraph, WorkerSession, Work
 
 #: A master that has begun no step here for so many seconds is not watched any more.
 _WATCHED_SECONDS = 60.0
+#: How often a step that waits for the standby looks whether the server has stopped.
+_SAFE_SECONDS = 0.2
 #: Fetches what another task has for a step: address, step, key, what ends the wait.
 Fetch = Callable[[str, int, str, Cancellation], Future]
 #: Sends a message to the task at an address.
@@ -90,6 +92,10 @@ class Worker:
         #: What numbered steps have changed here: one that is repeated changes it once.
         self.record = TaskRecord(task)
         self.sessions.watch_effects = self.record.watch
+        #: Does something once the standby has all that was changed here; set with the first one.
+        self.hold: Callable[[Callable[[], None]], None] = lambda go_on: go_on()
+        #: Told which containers were dropped; None for the default one.
+        self.on_cleared: Callable[[list[str] | None], None] = lambda containers: None
         #: Set by the server.
         self.fetch_tensor: Fetch
         #: Steps that were run, and XLA programs that they called.
@@ -154,6 +160,21 @@ class Worker:
     def _publish(self, instruction: instructions.Publish) -> None:
         self.snapshots.refresh()
 
+    def _hold(self, instruction: instructions.Hold) -> None:
+        def go_on() -> None:
+            for each in instruction.instructions:
+                _PERFORM[type(each)](self, each)
+
+        self.hold(go_on)
+
+    def wait_until_safe(self) -> None:
+        """Waits until the standby of this task, if it has one, has all that was changed here."""
+        if self.partitions.has_standby:
+            safe = threading.Event()
+            self.hold(safe.set)
+            while not safe.wait(_SAFE_SECONDS):
+                self.sessions.check_serves()
+
     def _send_values(self, instruction: instructions.SendValues) -> None:
         self.post(instruction.to, wire.values(instruction))
 
@@ -209,7 +230,7 @@ class Worker:
                     f"{len(graph.plan.argument_slots)} values expected, got {len(feeds)}",
                 )
             step = Step(graph.session.state, executor.run_values, trace=request.trace)
-            if request.attempt is not None and graph.changes_state:
+            if request.attempt is not None and graph.changes:
                 step.record = self.record.begin(request.attempt)
         except errors.OpError as error:
             self._begin(events.RunRefused(number, error), None, on_done)
@@ -369,7 +390,9 @@ class Worker:
 
     def clear(self, containers: Iterable[str]) -> None:
         """Drops resource containers, the default one when none is named."""
-        self.resources.clear(list(containers) or None)
+        dropped = list(containers) or None
+        self.resources.clear(dropped)
+        self.on_cleared(dropped)
 
     def status(self) -> JsonObject:
         """What it holds and has done, in plain values."""
@@ -425,4 +448,5 @@ _PERFORM: dict[type, Callable[[Worker, Any], None]] = {
     instructions.SendLost: Worker._send_lost,
     instructions.Reply: Worker._reply,
     instructions.Fail: Worker._fail,
+    instructions.Hold: Worker._hold,
 }

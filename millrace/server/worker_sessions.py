@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable
 
 from millrace.core import errors
-from millrace.passes.node import Program
+from millrace.passes.node import Node, Program
 from millrace.passes.rendezvous import RECEIVES, SENDS
 from millrace.passes.transfer import LOOP_RECEIVE, LOOP_SEND, RECEIVE, SEND
 from millrace.platform.file_access import FileAccess
@@ -29,8 +29,11 @@ from millrace.runtime.resources import ResourceStore
 from millrace.runtime.stages.transfer import ReceiveStage, SendStage
 from millrace.runtime.step import SessionState
 from millrace.server.admission.remote_client import check_no_python
+from millrace.server.drivers.effects import ChangingStage
 from millrace.server.drivers.relay import Relay
 
+#: A plan and the number of its graph in, the stages that change state out.
+WatchEffects = Callable[[Plan, int], dict[int, ChangingStage]]
 #: Sessions that have registered nothing yet; when there are more, the oldest is forgotten.
 _MAX_IDLE_SESSIONS = 1024
 
@@ -88,15 +91,11 @@ class RegisteredGraph:
     ) -> None:
         self.number = number
         self.session = session
+        self.program = program
+        self.feeds_one_by_one = feeds_one_by_one
         self.nodes = list(program.nodes)
-        asked = [n for n in program.nodes if n.definition is SEND and n.attrs["on_request"]]
-        self.reads = {node.attrs["key"]: SendStage(node) for node in asked}
-        run = Program(
-            [node for node in program.nodes if node not in asked],
-            program.arguments,
-            program.results,
-            [node for node in program.targets if node not in asked],
-        )
+        self.reads = {node.attrs["key"]: SendStage(node) for node in _sent_on_request(program)}
+        run = what_runs(program)
         self.arguments = list(program.arguments)
         tasks: set[str] = set()
         self.received: dict[int, list[str]] = {}
@@ -120,12 +119,27 @@ class RegisteredGraph:
         self.facts = PartitionFacts(
             session.handle, frozenset(self.peers), self.only_receives, self.has_rendezvous
         )
-        #: Whether anything in it changes state that outlives its step.
-        self.changes_state = False
+        #: The stages that change state that outlives the step, by their places in the plan.
+        self.changes: dict[int, ChangingStage] = {}
         #: Whether it ran before: the first run compiles, which takes long.
         self.has_run = False
         #: Whether it took little time when it ran last, with all that it needs.
         self.is_short = False
+
+
+def _sent_on_request(program: Program) -> list[Node]:
+    return [n for n in program.nodes if n.definition is SEND and n.attrs["on_request"]]
+
+
+def what_runs(program: Program) -> Program:
+    """A partition without what it only sends when it is asked."""
+    asked = set(_sent_on_request(program))
+    return Program(
+        [node for node in program.nodes if node not in asked],
+        program.arguments,
+        program.results,
+        [node for node in program.targets if node not in asked],
+    )
 
 
 def _only_receives(plan: Plan) -> int | None:
@@ -168,8 +182,10 @@ class WorkerSessions:
         #: Told the address of each master that begins a session here.
         self.on_session: Callable[[str], None] = lambda master: None
         #: Lets all that changes state in a plan go through the task's record of applied steps, and
-        #: says whether anything does.
-        self.watch_effects: Callable[[Plan], bool] = lambda plan: False
+        #: says which stages do.
+        self.watch_effects: WatchEffects = lambda plan, number: {}
+        #: Why this task serves nobody yet, if it does not.
+        self.refusal: errors.OpError | None = None
         self._task = task
         self._resources = resources
         self._lock = lock
@@ -282,7 +298,7 @@ class WorkerSessions:
         # Not 1, 2, 3: a master that knew this task before it was restarted must not run a graph
         # of somebody else's by its old number.
         graph = RegisteredGraph(secrets.randbits(62), session, program, feeds_one_by_one)
-        graph.changes_state = self.watch_effects(graph.plan)
+        graph.changes = self.watch_effects(graph.plan, graph.number)
         with self._lock:
             self.check_serves()
             if self.by_handle.get(session.handle) is not session:
@@ -328,6 +344,8 @@ class WorkerSessions:
 
     def check_serves(self) -> None:
         """Raises when the server has stopped: "not found" would be true, but not the reason."""
+        if self.refusal is not None:
+            raise errors.UnavailableError(None, None, self.refusal.message)
         if self.stopped:
             raise self.stopped_error()
 

@@ -30,7 +30,7 @@ class Faults:
     def __init__(self, worker: Worker) -> None:
         self._run = worker.run
         self._tell = worker.tell
-        self._changes = lambda number: worker.sessions.graph(number).changes_state
+        self._changes = lambda number: worker.sessions.graph(number).changes
         self.before = self.after = 0
         worker.run = self.run  # type: ignore[method-assign]
 

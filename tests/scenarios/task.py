@@ -452,6 +452,10 @@ class Task:
         for key, read in self._published.items():
             self.snapshots[key] = read()
 
+    def _hold(self, i: instructions.Hold, master: MasterStep | None) -> None:
+        # Tasks with standbys have stories of their own (`replication/`).
+        self.perform(i.instructions, master)
+
     def _await_stop(self, i: instructions.AwaitStop, master: MasterStep | None) -> None:
         assert master is not None
 
@@ -541,4 +545,5 @@ PERFORM: dict[type, Any] = {
     instructions.AwaitStop: Task._await_stop,
     instructions.Reply: Task._answer,
     instructions.Fail: Task._answer,
+    instructions.Hold: Task._hold,
 }

@@ -204,6 +204,14 @@ class AppliedSteps:
         step.attempt = attempt.attempt
         return RunningAttempt(step, attempt.attempt)
 
+    def follow(self, attempt: StepAttempt, effect: Effect, outputs: Outputs) -> None:
+        """Another task has applied an effect, and this one has just done the same."""
+        self.begin(attempt)  # None if a later one has begun: the effect counts all the same.
+        client = self._clients[attempt.client]
+        step = client.steps.get(attempt.step)
+        if step is not None:
+            step.outcomes[effect] = _Outcome(attempt.attempt, True, outputs)
+
     def replaced(self, variables: Collection[str]) -> None:
         """Variables were replaced, as by a checkpoint: what was applied before is not in them."""
         for client in self._clients.values():

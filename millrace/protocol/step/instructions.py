@@ -176,6 +176,12 @@ class Refuse(NamedTuple):
     error: errors.OpError
 
 
+class Hold(NamedTuple):
+    """Do this once the standby of this task has all that was changed here so far."""
+
+    instructions: tuple[Instruction, ...]
+
+
 PUBLISH = Publish()
 
 Instruction = (
@@ -197,4 +203,5 @@ Instruction = (
     | Reply
     | Fail
     | Refuse
+    | Hold
 )

@@ -6,8 +6,8 @@ the last steps that have ended, and drops what comes for them.
 
 Invariants: a partition that was asked for is answered exactly once, by `Reply`, `Fail` or `Refuse`;
 nothing waits for a step that has ended; no value is delivered to two; before anything is told that
-depends on this task's variables, their snapshots are refreshed. What a standby must have before an
-answer leaves belongs where `PUBLISH` is put before `Reply`: in `_finished`, and nowhere else.
+depends on this task's variables, their snapshots are refreshed. If the task has a standby, all of
+that waits until the standby has what was changed before (`Hold`).
 
 No thread, clock or channel is here. A driver may call `on` from several threads, one at a time.
 """
@@ -29,6 +29,7 @@ from millrace.protocol.step.instructions import (
     EndWait,
     Execute,
     Fail,
+    Hold,
     Instruction,
     Refuse,
     Reply,
@@ -109,10 +110,12 @@ class TaskSteps:
 
     Attributes:
       steps: What is known, by the step's number.
+      has_standby: Whether what depends on this task's state is told only when a standby has it.
     """
 
     def __init__(self, task: str) -> None:
         self._task = task
+        self.has_standby = False
         self.steps: dict[int, PartitionStep] = {}
         self._ended: OrderedDict[int, errors.OpError | None] = OrderedDict()
         self._kept: OrderedDict[int, None] = OrderedDict()
@@ -251,10 +254,16 @@ class TaskSteps:
             if sent is None:
                 sent = self._sent[event.to] = deque(maxlen=_MAX_SENT)
             sent.append((event.step, found.master))
-        return [PUBLISH, SendValues(*event)]
+        return self._told(SendValues(*event))
 
     def _variables_read(self, event: events.VariablesRead) -> list[Instruction]:
-        return [PUBLISH, SendVariables(*event)]
+        return self._told(SendVariables(*event))
+
+    def _told(self, instruction: Instruction) -> list[Instruction]:
+        """Tells others something that depends on this task's state."""
+        if self.has_standby:
+            return [Hold((PUBLISH, instruction))]
+        return [PUBLISH, instruction]
 
     # -- Ending ----------------------------------------------------------------------------
 
@@ -270,8 +279,8 @@ class TaskSteps:
             error = found.error
         ended = self._forget(step, error)
         if error is not None:
-            return [*ended, PUBLISH, Fail(step, error)]
-        return [*ended, PUBLISH, Reply(step, event.values)]
+            return [*ended, *self._told(Fail(step, error))]
+        return [*ended, *self._told(Reply(step, event.values))]
 
     def _true_error(
         self, found: PartitionStep, error: errors.OpError | None

@@ -2,6 +2,9 @@
 
 The rules are in `protocol/step/applied_steps.py`; here are a lock, and the places in a plan where
 state changes. A stage that changes state has its `run` replaced: the executor need not know.
+
+A task that has a standby makes its changes one after the other, and each is forwarded with its
+entry in the record (`Journal`): nothing can be in one and not in the other.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ import functools
 import hashlib
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -23,6 +26,7 @@ from millrace.protocol.step.applied_steps import (
     AppliedSteps,
     Effect,
     RunningAttempt,
+    State,
     StepAttempt,
     Verdict,
 )
@@ -40,6 +44,38 @@ _ENQUEUES = frozenset(
 )
 
 
+class ChangingStage(NamedTuple):
+    """A stage of a plan that changes state.
+
+    Attributes:
+      place: Where it is in the plan.
+      run: Runs it, whatever the record says.
+      effect: Its name in the record.
+      overwritten: The variables that it sets without reading them.
+      may_block: Whether it may wait: then nobody else waits for it.
+    """
+
+    place: int
+    run: _Run
+    effect: Effect
+    overwritten: frozenset[str]
+    may_block: bool
+
+
+class Journal(Protocol):
+    """Orders the changes of a task, and forwards them."""
+
+    def change(self, stage: ChangingStage, graph: int, inputs: list[Any], step: Step) -> Any:
+        """Runs a stage; nobody else changes anything meanwhile."""
+
+    def settled(self, stage: ChangingStage, graph: int, step: Step, outputs: list[Any]) -> None:
+        """A stage that had to wait has changed what it changes."""
+
+    @property
+    def order(self) -> threading.RLock:
+        """Held while anything changes."""
+
+
 class TaskRecord:
     """What the steps of all clients have changed on one task.
 
@@ -51,6 +87,33 @@ class TaskRecord:
         self._task = task
         self._lock = threading.Lock()
         self._record = AppliedSteps()
+        #: Who orders and forwards changes, if the task has or had a standby.
+        self._journal: Journal | None = None
+        #: How many changes are under way that nobody orders.
+        self._unordered = 0
+        self._is_ordered = threading.Condition(self._lock)
+
+    def order_changes(self, journal: Journal) -> None:
+        """Lets changes be made one after the other from now on; waits for those under way."""
+        with self._is_ordered:
+            self._journal = journal
+            self._is_ordered.wait_for(lambda: self._unordered == 0)
+
+    def as_state(self) -> State:
+        """The record as a plain value."""
+        with self._lock:
+            return self._record.as_state()
+
+    def set_state(self, state: State) -> None:
+        """Takes over the record of another task."""
+        with self._lock:
+            self._record = AppliedSteps.from_state(state)
+
+    def follow(self, attempt: StepAttempt, effect: Effect, outputs: list[Any]) -> None:
+        """Notes what another task's record says, and this task has just done."""
+        kept = list(map(_keep, outputs))
+        with self._lock:
+            self._record.follow(attempt, effect, kept)
 
     def begin(self, attempt: StepAttempt) -> EffectGate:
         """An attempt of a step begins.
@@ -67,50 +130,79 @@ class TaskRecord:
                 f"Attempt {attempt.attempt} of step {attempt.step} comes too late: {self._task} "
                 "knows of a later one, or that the step is over.",
             )
-        return EffectGate(self._task, self._lock, running)
+        return EffectGate(self._task, self._lock, running, attempt)
 
     def replaced(self, variables: frozenset[str]) -> None:
         """Variables were given values that no numbered step has made."""
         with self._lock:
             self._record.replaced(variables)
 
-    def watch(self, plan: Plan) -> bool:
-        """Lets all that changes state in a plan go through the record; whether anything does."""
-        found = False
-        for stage in plan.stages:
-            effect, overwritten = _effect_of(stage)
-            if effect is None:
-                continue
-            found = True
-            watched: Any = stage
-            watched.run = functools.partial(self._run, stage.run, effect, overwritten)
+    def watch(self, plan: Plan, graph: int) -> dict[int, ChangingStage]:
+        """Lets all that changes state in a plan go through the record; the stages that do."""
+        found = changing_stages(plan)
+        for i, changing in found.items():
+            watched: Any = plan.stages[i]
+            watched.run = functools.partial(self._run, changing, graph)
         return found
 
-    def _run(
-        self,
-        run: _Run,
-        effect: Effect,
-        overwritten: frozenset[str],
-        inputs: list[Value],
-        step: Step,
-    ) -> list[Value] | Future:
+    def _run(self, stage: ChangingStage, graph: int, inputs: list[Any], step: Step) -> Any:
+        with self._lock:
+            journal = self._journal
+            if journal is None:
+                self._unordered += 1
+        if journal is not None:
+            return self._run_in_order(journal, stage, graph, inputs, step)
+        try:
+            return self._recorded(stage, stage.run, inputs, step)
+        finally:
+            with self._is_ordered:
+                self._unordered -= 1
+                if not self._unordered and self._journal is not None:
+                    self._is_ordered.notify_all()
+
+    def _recorded(self, stage: ChangingStage, run: _Run, inputs: list[Any], step: Step) -> Any:
         if step.record is not None:
-            return step.record.run(effect, run, inputs, step)
+            return step.record.run(stage.effect, run, inputs, step)
         outputs = run(inputs, step)
-        if overwritten:
-            self.replaced(overwritten)
+        if stage.overwritten:
+            self.replaced(stage.overwritten)
+        return outputs
+
+    def _run_in_order(
+        self, journal: Journal, stage: ChangingStage, graph: int, inputs: list[Any], step: Step
+    ) -> Any:
+        if not stage.may_block:
+            run = functools.partial(journal.change, stage, graph)
+            with journal.order:  # The change and its entry in the record are one.
+                return self._recorded(stage, run, inputs, step)
+        outputs = self._recorded(stage, stage.run, inputs, step)
+
+        def tell(made: Any) -> None:
+            if type(made) is not Future:
+                journal.settled(stage, graph, step, made)
+            elif not made.failed:
+                journal.settled(stage, graph, step, made.result())
+
+        if type(outputs) is Future:
+            outputs.add_callback(tell)
+        else:
+            tell(outputs)
         return outputs
 
 
 class EffectGate:
     """Decides for one attempt of a step which of its effects are applied."""
 
-    __slots__ = ("_attempt", "_lock", "_task")
+    __slots__ = ("_attempt", "_lock", "_task", "attempt")
 
-    def __init__(self, task: str, lock: threading.Lock, attempt: RunningAttempt) -> None:
+    def __init__(
+        self, task: str, lock: threading.Lock, running: RunningAttempt, attempt: StepAttempt
+    ) -> None:
         self._task = task
         self._lock = lock
-        self._attempt = attempt
+        self._attempt = running
+        #: Which attempt of which step it is.
+        self.attempt = attempt
 
     def claim(self, effect: Effect) -> Verdict:
         """What is to be done about an effect."""
@@ -164,6 +256,16 @@ class EffectGate:
             self.failed(effect)
         else:
             self.applied(effect, done.result())
+
+
+def changing_stages(plan: Plan) -> dict[int, ChangingStage]:
+    """The stages of a plan that change state, by their places."""
+    found: dict[int, ChangingStage] = {}
+    for i, stage in enumerate(plan.stages):
+        effect, overwritten = _effect_of(stage)
+        if effect is not None:
+            found[i] = ChangingStage(i, stage.run, effect, overwritten, stage.may_block)
+    return found
 
 
 def _keep(value: Value) -> Value:

@@ -7,13 +7,15 @@ brought it. Called in the thread that has read it, which nobody may keep waiting
 from __future__ import annotations
 
 import contextlib
+import functools
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from millrace.core import errors
 from millrace.core.config import RunMetadata
 from millrace.core.value import Value
 from millrace.protocol.step.events import Cancelled, LastRoundRequested, VariablesRead
-from millrace.protocol.step.instructions import SendVariables
+from millrace.protocol.step.instructions import Hold, Instruction, SendVariables
 from millrace.rpc.channel import Channel
 from millrace.rpc.message import Kind, Message
 from millrace.runtime.plan import host_value
@@ -24,6 +26,7 @@ from millrace.server.drivers.step_errors import as_op_error
 
 if TYPE_CHECKING:
     from millrace.server.master import Master
+    from millrace.server.replication.replica import Replica
     from millrace.server.worker import Worker
 
 
@@ -32,6 +35,8 @@ class Inbound:
 
     _worker: Worker
     _master: Master
+    #: What this process is to the other replica of its task, if it is anything.
+    replica: Replica | None = None
 
     def serve(self, worker: Worker, master: Master) -> None:
         """Sets who is told; before the first message."""
@@ -42,6 +47,15 @@ class Inbound:
         handle = _TABLE.get(message.kind)
         if handle is not None:
             handle(self, channel, message)
+
+    def _replicate(self, channel: Channel, message: Message) -> None:
+        if self.replica is None:
+            channel.close(
+                "This task was started without a place where its view is kept: it can have no "
+                "standby (millrace launch --standby)"
+            )
+            return
+        self.replica.on_message(channel, message)
 
     def _tensors(self, channel: Channel, message: Message) -> None:
         self._worker.deliver(message, channel.address)
@@ -103,11 +117,17 @@ class Inbound:
             answer(channel, wire.end(message.step, error))
             return
         read = VariablesRead(message.step, channel.address, key, values, location)
-        for instruction in self._worker.decide(read):
-            if isinstance(instruction, SendVariables):
-                answer(channel, wire.variables(instruction))
-            else:
-                self._worker.perform(instruction)
+
+        def perform(found: Sequence[Instruction]) -> None:
+            for instruction in found:
+                if isinstance(instruction, Hold):
+                    self._worker.hold(functools.partial(perform, instruction.instructions))
+                elif isinstance(instruction, SendVariables):
+                    answer(channel, wire.variables(instruction))
+                else:
+                    self._worker.perform(instruction)
+
+        perform(self._worker.decide(read))
 
 
 def answer(channel: Channel, message: Message) -> None:
@@ -130,4 +150,7 @@ _TABLE = {
     Kind.LAST_ROUND: Inbound._last_round,
     Kind.READ: Inbound._read,
     Kind.PUBLISHED: Inbound._published,
+    Kind.FOLLOW: Inbound._replicate,
+    Kind.CHANGE: Inbound._replicate,
+    Kind.ACKNOWLEDGE: Inbound._replicate,
 }

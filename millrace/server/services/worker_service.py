@@ -56,6 +56,7 @@ class WorkerService:
         self, request: service_messages.GetStatusRequest
     ) -> service_messages.GetStatusResponse:
         """The task's devices."""
+        self._worker.sessions.check_serves()
         return service_messages.GetStatusResponse(device_attributes=self._devices())
 
     def create_worker_session(
