@@ -17,6 +17,8 @@ class _Either:
         on_host, traced = getattr(np, name), getattr(jnp, name)
 
         def call(*values: Any) -> Any:
+            if type(values[0]) is np.ndarray:
+                return on_host(*values)
             return (traced if any(isinstance(v, jax.Array) for v in values) else on_host)(*values)
 
         setattr(self, name, call)
@@ -24,7 +26,11 @@ class _Either:
 
     def rsqrt(self, x: Any) -> Any:
         """One divided by the square root."""
-        return lax.rsqrt(x) if isinstance(x, jax.Array) else 1 / np.sqrt(x)
+        return (
+            1 / np.sqrt(x)
+            if type(x) is np.ndarray or not isinstance(x, jax.Array)
+            else lax.rsqrt(x)
+        )
 
 
 either = _Either()

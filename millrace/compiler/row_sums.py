@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import importlib.machinery
 import importlib.util
+import math
 import pathlib
 from collections.abc import Callable
 from typing import Any
@@ -19,8 +20,9 @@ from typing import Any
 import numpy as np
 
 _LOOPS = "_sparsetools"
-#: Of each type, as many ones as were needed so far.
+#: Of each type, as many ones as were needed so far; and as many numbers in order.
 _ones: dict[Any, Any] = {}
+_numbers = np.arange(1024, dtype=np.int32)
 
 
 def add_rows(total: Any, to: Any, rows: Any, source: Any) -> None:
@@ -46,6 +48,30 @@ def add_rows(total: Any, to: Any, rows: Any, source: Any) -> None:
     loop(count, total.shape[1], to, source, ones[:count], rows.reshape(-1), total.reshape(-1))
 
 
+def in_order(count: int) -> Any:
+    """The numbers from 0 to `count` - 1, as int32; nobody changes them."""
+    global _numbers
+    if count > len(_numbers):
+        _numbers = np.arange(2 * count, dtype=np.int32)
+    return _numbers[:count]
+
+
+def add_to_rows(table: Any, rows: Any, values: Any) -> None:
+    """Adds to each of `rows` of a table its values, in their order and in place.
+
+    Args:
+      table: An array without gaps.
+      rows: All of them rows of `table`; they may repeat.
+      values: As many rows of `table`'s form.
+    """
+    width = math.prod(table.shape[1:])
+    if table.dtype.char not in "fd" or not table.flags.c_contiguous or not width:
+        np.add.at(table, rows, values)
+        return
+    changes = np.ascontiguousarray(values, table.dtype).reshape(len(rows), width)
+    add_rows(table.reshape(-1, width), rows.astype(np.int32), changes, in_order(len(rows)))
+
+
 def sums_by_row(count: int, positions: Any, values: Any) -> Any:
     """For each of `count` rows the sum of the `values` whose position it is.
 
@@ -65,7 +91,7 @@ def sums_by_row(count: int, positions: Any, values: Any) -> Any:
         return total
     width = total.size // count
     rows = np.ascontiguousarray(values).reshape(len(positions), width)
-    order = np.arange(len(positions), dtype=np.int32)
+    order = in_order(len(positions))
     add_rows(total.reshape(count, width), positions.astype(np.int32), rows, order)
     return total
 

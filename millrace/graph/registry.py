@@ -12,9 +12,10 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import numpy as np
 from tensorboard.compat.proto import op_def_pb2
 
 from millrace.core import errors
@@ -51,6 +52,17 @@ SPECIAL_PARAMETERS = {
 }
 
 
+#: (node, constants among its inputs) -> its kernel for NumPy, a function of the inputs.
+HostRule = Callable[[Any, Sequence[Any]], Callable[..., Any] | None]
+
+
+class _Probe:
+    """Stands for NumPy and says which function was called with what."""
+
+    def __getattr__(self, name: str) -> Callable[..., tuple[str, list[Any]]]:
+        return lambda *inputs: (name, list(inputs))
+
+
 class OpDefinition:
     """All that is known of one op type.
 
@@ -85,8 +97,8 @@ class OpDefinition:
         self._overwritten_names = tuple(overwrites)
         self.is_stateful = is_stateful
         self.gradient_rule: Any = gradient
-        #: (node) -> a function of the inputs: the kernel for NumPy, with all else bound.
-        self.host_rule: Callable[[Any], Callable[..., Any] | None] | None = None
+        #: See `on_host`.
+        self.host_rule: HostRule | None = None
 
     @functools.cached_property
     def signature(self) -> Signature:
@@ -154,20 +166,37 @@ class OpDefinition:
         self.gradient_rule = function
         return function
 
-    def on_host(
-        self, function: Callable[[Any], Callable[..., Any] | None]
-    ) -> Callable[[Any], Callable[..., Any] | None]:
-        """Decorator: states ``(node) -> function of the inputs``, the kernel for NumPy alone.
+    def on_host(self, function: HostRule) -> HostRule:
+        """Decorator: states ``(node, known) -> function of the inputs``, the kernel for NumPy.
 
-        It may work out beforehand all that follows from attributes and constants; it gives None
-        where the kernel itself is as good.
+        `known` has the value of each input that is a constant, else None. The function may work
+        out beforehand all that follows from these; None says that the kernel itself is as good.
+        What NumPy refuses by itself need not be checked: the kernel then says what is wrong.
         """
         self.host_rule = function
         return function
 
-    def host_kernel(self, node: Any) -> Callable[..., Any] | None:
-        """The kernel of a node for NumPy arrays, if the op states one of its own."""
-        return None if self.host_rule is None else self.host_rule(node)
+    def host_kernel(self, node: Any, known: Sequence[Any]) -> Callable[..., Any] | None:
+        """The kernel of a node for NumPy arrays, if there is a quicker one than the kernel."""
+        if self.host_rule is not None:
+            return self.host_rule(node, known)
+        return self._numpy_function
+
+    @functools.cached_property
+    def _numpy_function(self) -> Callable[..., Any] | None:
+        """The NumPy function that the kernel hands its inputs to, where it does nothing else."""
+        if self.specials != ("xp",) or self.kernel_attrs:
+            return None
+        kernel = self.kernel
+        if hasattr(kernel, "broadcasts"):
+            kernel = inspect.unwrap(kernel)  # NumPy refuses what does not broadcast, too.
+        inputs = [object() for _ in self.signature.inputs]
+        try:
+            name, given = kernel(*inputs, xp=_Probe())
+        except Exception:
+            return None  # It looks at its inputs.
+        found = getattr(np, name) if isinstance(name, str) else None
+        return found if isinstance(found, np.ufunc) and given == inputs else None
 
     def op_def(self) -> op_def_pb2.OpDef:
         """The signature as an OpDef message."""

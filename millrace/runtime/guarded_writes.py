@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from millrace.compiler import row_sums
 from millrace.compiler.xla import jnp, lax
 from millrace.core.value import Value
 from millrace.ops.control_flow.loop_lowering import NotCompilable
@@ -33,7 +34,7 @@ from millrace.runtime.kernel_call import (
     gather_inputs,
     run_nodes,
 )
-from millrace.runtime.variable_state import TracedState
+from millrace.runtime.variable_state import Change, TracedState
 
 
 class _Write:
@@ -183,61 +184,105 @@ def _unchecked(ok: Value, message: Value, *values: Value) -> None:
     """The first round stated the check."""
 
 
-class _Rows(NamedTuple):
-    """A write of some rows."""
+class _Change(NamedTuple):
+    """Variables that are changed together, and how."""
 
-    rows: Any
-    values: Any
+    variables: Sequence[Node]
+    apply: Change
 
 
 class PendingState:
-    """Variables of a stage that runs op by op: writes are kept back until all went well."""
+    """Variables of a stage that runs op by op: writes are kept back until all went well.
+
+    A change is only made when the writes count, so that it can be made in place; who wants to
+    see the value before that gets a copy.
+    """
 
     def __init__(self, stored: StoredState) -> None:
         self._stored = stored
-        #: (writer, variable, new value or rows), in order.
-        self.pending: list[tuple[Node, Node, Any]] = []
+        #: (writer, variable, new value) or (writer, None, change), in order.
+        self.pending: list[tuple[Node, Node | None, Any]] = []
+        #: New values that were written, or asked for.
         self._latest: dict[Node, Any] = {}
-        #: Rows that were written of variables of which no other value was asked for.
-        self._rows: dict[Node, list[_Rows]] = {}
+        #: Changes of variables of which no other value was asked for.
+        self._changes: dict[Node, list[_Change]] = {}
         self.current: Node | None = None
 
     def read(self, variable: Node) -> Value:
         """The value as the nodes so far left it."""
         if variable in self._latest:
             return self._latest[variable]
-        value = self._stored.read(variable)
-        if variable in self._rows:
-            value = np.array(value)
-            for rows, values in self._rows.pop(variable):
-                value[rows] = values
-            self._latest[variable] = value
-        return value
+        if variable in self._changes:
+            self._make(variable)
+            return self._latest[variable]
+        return self._stored.read(variable)
+
+    def _make(self, variable: Node) -> None:
+        """Makes the changes of a variable, and of those that change with it, on copies."""
+        waiting = [variable]
+        concerned: dict[Node, None] = {}
+        while waiting:
+            found = waiting.pop()
+            if found not in concerned:
+                concerned[found] = None
+                for change in self._changes.get(found, ()):
+                    waiting.extend(change.variables)
+        for each in concerned:
+            self._latest[each] = np.array(self._stored.read(each))
+        writers: dict[Node, Node] = {}
+        for writer, of, change in self.pending:
+            if of is None and any(v in concerned for v in change.variables):
+                change.apply([self._latest[v] for v in change.variables])
+                writers.update(dict.fromkeys(change.variables, writer))
+        self.pending = [
+            entry
+            for entry in self.pending
+            if entry[1] is not None or not any(v in concerned for v in entry[2].variables)
+        ]
+        for each in concerned:
+            del self._changes[each]
+            self.pending.append((writers[each], each, self._latest[each]))
 
     def write(self, variable: Node, value: Value) -> None:
         """Notes a new value."""
         assert self.current is not None
+        if variable in self._changes:
+            self._make(variable)
         self.pending.append((self.current, variable, value))
         self._latest[variable] = np.asarray(value)
-        self._rows.pop(variable, None)
 
     def write_rows(self, variable: Node, rows: Value, values: Value) -> None:
         """Notes new rows."""
+
+        def replace(tables: list[Any]) -> None:
+            tables[0][rows] = values
+
+        self.change([variable], replace)
+
+    def add_rows(self, variable: Node, rows: Any, values: Any) -> None:
+        """Notes what is added to rows."""
+        self.change([variable], lambda tables: row_sums.add_to_rows(tables[0], rows, values))
+
+    def change(self, variables: Sequence[Node], change: Change) -> None:
+        """Notes a change of several variables."""
         assert self.current is not None
-        if variable in self._latest:
-            value = np.array(self._latest[variable])
-            value[rows] = values
-            self.write(variable, value)
-        else:
-            self.pending.append((self.current, variable, _Rows(rows, values)))
-            self._rows.setdefault(variable, []).append(_Rows(rows, values))
+        if any(v in self._latest for v in variables):
+            values = [np.array(self.read(v)) for v in variables]
+            change(values)
+            for variable, value in zip(variables, values, strict=True):
+                self.write(variable, value)
+            return
+        noted = _Change(variables, change)
+        self.pending.append((self.current, None, noted))
+        for variable in variables:
+            self._changes.setdefault(variable, []).append(noted)
 
     def commit(self, writes: Writes, before: Node | None = None) -> None:
         """Stores what was written; given a node, only by writers that it comes after."""
         for writer, variable, value in self.pending:
             if before is not None and not writes.precede(writer, before):
                 continue
-            if isinstance(value, _Rows):
-                self._stored.write_rows(variable, value.rows, value.values)
+            if variable is None:
+                self._stored.change(value.variables, value.apply)
             else:
                 self._stored.write(variable, value)

@@ -168,6 +168,12 @@ class _Overridden:
     def write_rows(self, variable: Node, rows: Any, values: Any) -> None:
         self._state.write_rows(variable, rows, values)
 
+    def add_rows(self, variable: Node, rows: Any, values: Any) -> None:
+        self._state.add_rows(variable, rows, values)
+
+    def change(self, variables: Sequence[Node], change: Callable[[list[Any]], None]) -> None:
+        self._state.change(variables, change)
+
 
 class Invoker:
     """Runs the bodies of the functions that `node` calls, in place."""

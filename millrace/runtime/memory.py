@@ -12,7 +12,6 @@ import itertools
 import math
 import os
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -49,7 +48,7 @@ NEVER_LARGER = frozenset(
     (
         *("Identity", "StopGradient", "PreventGradient", "Cast", "Shape", "Size", "Rank"),
         *("Reshape", "ExpandDims", "Squeeze", "Transpose", "StridedSlice", "Slice"),
-        *("Sum", "Mean", "Prod", "Max", "Min", "All", "Any", "ArgMax", "ArgMin"),
+        *("Sum", "Mean", "Prod", "Max", "Min", "All", "Value", "ArgMax", "ArgMin"),
         *("Neg", "Exp", "Log", "Log1p", "Sqrt", "Rsqrt", "Square", "Tanh", "Sigmoid", "Relu"),
         *("Abs", "Sign", "LogicalNot", "Reciprocal", "Softmax", "LogSoftmax", "L2Loss"),
         *("TanhGrad", "SigmoidGrad", "ReluGrad", "RsqrtGrad", "SqrtGrad", "BiasAddGrad"),
@@ -59,7 +58,8 @@ NEVER_LARGER = frozenset(
         *("SoftplusGrad", "SeluGrad", "Softsign", "SoftsignGrad", "LeakyRelu", "Relu6"),
         *("Relu6Grad", "LeakyReluGrad", "Erf", "Lgamma", "Sin", "Cos", "Expm1", "Invert"),
         *("Split", "SplitV", "Unpack", "ReverseV2", "InvertPermutation", "CheckNumerics"),
-        *("Cumsum", "Cumprod"),
+        *("Cumsum", "Cumprod", "UniqueV2", "UniqueWithCounts", "StringToHashBucketFast"),
+        *("StringToHashBucket", "StringToHashBucketStrong", "StringToNumber", "ListDiff"),
     )
 )
 
@@ -107,10 +107,34 @@ def _largest_elements(node: Node, inputs: Sequence[Value]) -> float:
     return float(max(value.size for value in inputs))
 
 
+def _filled_elements(node: Node, inputs: Sequence[Value]) -> float:
+    sizes = inputs[0 if node.type == "Fill" else 1].ravel().tolist()
+    return float(math.prod(sizes)) if min(sizes, default=0) >= 0 else math.inf
+
+
+def _segment_elements(node: Node, inputs: Sequence[Value]) -> float:
+    rows, width = inputs[-1], math.prod(inputs[0].shape[max(1, inputs[1].ndim) :])
+    return float(abs(int(rows)) * width) if rows.size == 1 else math.inf
+
+
+def _row_gradient_elements(node: Node, inputs: Sequence[Value]) -> float:
+    rows, width = inputs[-1], math.prod(inputs[0].shape[1:])
+    return float(abs(int(rows)) * width) if rows.size == 1 else math.inf
+
+
+#: Kernels that ask themselves, once they know how large their outputs are.
+_ASKING = frozenset(("SparseSegmentSum", "SparseSegmentMean", "SparseSegmentSqrtN"))
+
 #: How many elements an output has at most, where that is quickly told.
-_ELEMENTS: dict[str, Callable[[Node, Sequence[Any]], float]] = {
+_ELEMENTS: dict[str, Callable[[Node, Sequence[Value]], float]] = {
     **dict.fromkeys(("MatMul", "BatchMatMul", "BatchMatMulV2"), _product_elements),
-    **dict.fromkeys(("Gather", "ResourceGather"), _gathered_elements),
+    **dict.fromkeys(("Gather",), _gathered_elements),
+    **dict.fromkeys(("Fill", "BroadcastTo"), _filled_elements),
+    **dict.fromkeys(
+        ("SparseSegmentSumGrad", "SparseSegmentMeanGrad", "SparseSegmentSqrtNGrad"),
+        _row_gradient_elements,
+    ),
+    "UnsortedSegmentSum": _segment_elements,
     **dict.fromkeys(("ConcatV2", "Concat", "Pack"), _sum_elements),
     **dict.fromkeys(("AddN", "Select", "BiasAdd"), _largest_elements),
 }
@@ -131,6 +155,8 @@ def elements_rule(node: Node) -> Callable[[Node, Sequence[Value]], float] | None
 def may_grow(node: Node) -> bool:
     """Whether an output can be larger than all inputs together."""
     rule = elements_rule(node)
+    if node.type in _ASKING:
+        return False
     return node.type not in NEVER_LARGER and rule not in (_sum_elements, _largest_elements)
 
 
@@ -217,9 +243,35 @@ def check_before(
         fitting.note(inputs, deciding)
 
 
-def check_all(node: Node, deciding: Sequence[int], fitting: Fitting, *inputs: Value) -> None:
-    """As `check_before`, with the inputs last."""
-    check_before(node, inputs, deciding, fitting)
+def asker(node: Node, deciding: Sequence[int], fitting: Fitting) -> Callable[..., None]:
+    """`check_before` of one node, as a function of its inputs."""
+    rule = elements_rule(node)
+
+    def ask(*inputs: Value) -> None:
+        if rule is None or rule(node, inputs) > _SMALL:
+            check_before(node, inputs, deciding, fitting)
+
+    return ask
+
+
+def size_test(node: Node, names: Sequence[str], most: float) -> str | None:
+    """An expression that tells whether an output may have more than `most` elements.
+
+    Args:
+      node: The op.
+      names: What its inputs are called.
+      most: How many.
+
+    Returns:
+      The expression; None where nothing better is known than the product of all sizes.
+    """
+    rule = elements_rule(node)
+    if rule is _gathered_elements:
+        return f"{names[0]}.size * {names[1]}.size > {most} * len({names[0]})"
+    if node.type == "MatMul":
+        inner = f"{names[0]}.shape[{0 if node.attrs['transpose_a'] else -1}]"
+        return f"{names[0]}.size * {names[1]}.size > {most} * {inner} * {inner}"
+    return None
 
 
 def largest_product(values: Sequence[Value]) -> int:

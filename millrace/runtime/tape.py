@@ -108,7 +108,7 @@ class Tape:
     ) -> None:
         writer = _Writer(nodes, inputs, outputs, snapshots, frozenset(arrays), observed)
         source, self._nodes = writer.source()
-        self._arrays = frozenset(arrays)
+        self._unchecked = writer.unchecked
         code = compile(source, "<tape>", "exec")
         names = writer.names
         exec(code, names)
@@ -146,20 +146,37 @@ class Tape:
             node = self.node_of(error.__traceback__)
             if node is None:
                 raise
-            found = op_error(node, error)
             services.failed = node
+            said = error
+            if node in self._unchecked and not isinstance(error, errors.OpError):
+                said = self._in_tensorflows_words(node, error, services)
+            found = op_error(node, said)
             if found is error:
                 raise
             # What a kernel says on purpose needs no trace of its insides; a surprise does.
             raise found from (error if isinstance(found, errors.InternalError) else None)
 
+    def _in_tensorflows_words(self, node: Node, error: Exception, services: Services) -> Exception:
+        """What the node's kernel says of the inputs on which its NumPy function failed."""
+        entry = _entry_of(self._code, error.__traceback__)
+        assert entry is not None
+        values = {**self._function.__globals__, **entry.tb_frame.f_locals}
+        try:
+            call(node, [values.get(name) for name in self._unchecked[node]], services)
+        except errors.OpError as said:
+            return said
+        return error
+
     def node_of(self, trace: TracebackType | None) -> Node | None:
         """The node whose line an error came through."""
-        while trace is not None:
-            if trace.tb_frame.f_code is self._code:
-                return self._nodes[trace.tb_lineno]
-            trace = trace.tb_next
-        return None
+        found = _entry_of(self._code, trace)
+        return None if found is None else self._nodes[found.tb_lineno]
+
+
+def _entry_of(code: CodeType, trace: TracebackType | None) -> TracebackType | None:
+    while trace is not None and trace.tb_frame.f_code is not code:
+        trace = trace.tb_next
+    return trace
 
 
 class _Writer:
@@ -192,6 +209,8 @@ class _Writer:
         self._odd: set[Edge] = set()
         #: Variables: the local variable that has the value right now.
         self._read: dict[Node, str] = {}
+        #: Nodes that check less than their kernels do, with the names of their inputs.
+        self.unchecked: dict[Node, list[str]] = {}
         self._refs: dict[Node, str] = {}
         self._inputs = [f"i{i}" for i in range(len(inputs))]
         for position, (edge, name) in enumerate(zip(inputs, self._inputs, strict=True)):
@@ -208,7 +227,7 @@ class _Writer:
 
     def source(self) -> tuple[str, list[Node | None]]:
         """The function's text, and whose each line is (the first line is number 1)."""
-        text = ["", "def tape(inputs, S, state, seen, begin):"]
+        text = ["def tape(inputs, S, state, seen, begin):"]
         owner: list[Node | None] = [None, None]
         if self._inputs:
             text.append(f" {', '.join(self._inputs)}, = inputs")
@@ -412,9 +431,13 @@ class _Writer:
                 written = _SPECIALS[special]
                 assert written is not None
                 later.append(f"{special}={written.format(n=self._global(node))}")
-        kernel = definition.host_kernel(node) or (
-            functools.partial(definition.kernel, **bound) if bound else definition.kernel
-        )
+        kernel = definition.host_kernel(node, [self._known.get(way[1]) for way in form.inputs])
+        if kernel is not None:
+            self.unchecked[node] = names
+        elif bound:
+            kernel = functools.partial(definition.kernel, **bound)
+        else:
+            kernel = definition.kernel
         self.names[f"k{number}"] = kernel
         arguments = [
             f"[{', '.join(names[position])}]" if isinstance(position, slice) else names[position]
@@ -462,8 +485,7 @@ class _Writer:
             for name, way in zip(names, form.inputs, strict=True)
             if way[0] in (Way.VALUE, Way.READ)
         ]
-        check = functools.partial(memory.check_all, node, form.deciding, form.fitting)
-        name = self._global(check, "m")
+        name = self._global(memory.asker(node, form.deciding, form.fitting), "m")
         asks = f"{name}({', '.join(names)})"
         constant = 1
         for edge_name, way in zip(names, form.inputs, strict=True):
@@ -485,6 +507,10 @@ class _Writer:
         most = min(_UNASKED, limits.MEMORY_BYTES.value // memory.ELEMENT_BYTES)
         if None in form.output_types:
             most = _SMALL
+        exact = memory.size_test(node, names, most)
+        if exact is not None and not (form.deciding and constant > 1):
+            self._put(f"if {exact}: {asks}", node, names)
+            return
         test = " * ".join(f"{name}.size" for name in sized)
         if len(sized) == 2 and hasattr(node.definition.kernel, "broadcasts"):
             test = f"{sized[0]}.shape != {sized[1]}.shape and {test}"

@@ -35,7 +35,7 @@ MAX_PROGRAMS = 24
 #: Of so many sets of shapes it is known how long they took.
 _MAX_KNOWN = 512
 #: What compiling is expected to take before a stage was compiled: in all, and for each node.
-_SECONDS, _SECONDS_PER_NODE = 0.05, 0.005
+_SECONDS, _SECONDS_PER_NODE = 0.2, 0.01
 #: A stage that has met no more sets of shapes may always meet the same.
 _FEW_SHAPES = 2
 #: What share of that tier 0 must have cost before the first program of a stage is made.

@@ -7,17 +7,20 @@ inside a program that is being traced (`TracedState`).
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
 
+from millrace.compiler import row_sums
 from millrace.compiler.xla import jax
 from millrace.core import aligned, errors
 from millrace.core.value import Value
 from millrace.passes.node import Node
 from millrace.runtime.resources import BEING_UPDATED, ResourceStore, VariableSlot
 
+#: Changes arrays in place.
+Change = Callable[[list[Value]], None]
 _NONE_FOUND: Mapping[Node, VariableSlot] = {}
 
 
@@ -32,6 +35,12 @@ class VariableState(Protocol):
 
     def write_rows(self, variable: Node, rows: Value, values: Value) -> None:
         """Replaces rows of the value."""
+
+    def add_rows(self, variable: Node, rows: Value, values: Value) -> None:
+        """Adds to rows of the value."""
+
+    def change(self, variables: Sequence[Node], change: Change) -> None:
+        """Changes the values of several variables together."""
 
 
 class VariableRef:
@@ -73,6 +82,19 @@ class VariableRef:
     def write_rows(self, rows: Value, values: Value) -> None:
         """Replaces rows of the value, which must be distinct; on the host in place if it can."""
         self._state.write_rows(self.node, rows, values)
+
+    def add_rows(self, rows: Value, values: Value) -> None:
+        """Adds to rows of the value, which may repeat; on the host in place if it can."""
+        self._state.add_rows(self.node, rows, values)
+
+    def change(self, others: Sequence[VariableRef], change: Change) -> None:
+        """Changes the values of this variable and others together; on the host in place if it can.
+
+        Args:
+          others: Further variables.
+          change: Changes the NumPy arrays that it is given, one for each variable.
+        """
+        self._state.change([self.node, *(other.node for other in others)], change)
 
     def is_initialized(self) -> bool:
         """Whether there is a value; for host kernels only."""
@@ -152,18 +174,41 @@ class StoredState:
 
     def write_rows(self, variable: Node, rows: Value, values: Value) -> None:
         """Replaces rows, in place if nobody else looks at the variable; its lock is held."""
-        slot = self.slot(variable)
-        table = slot.value
-        if table is None:
-            raise uninitialized(variable)
-        # A reader meanwhile waits for the lock.
-        slot.value = BEING_UPDATED
-        try:
-            table = writable(table)
+
+        def replace(table: Value) -> None:
             table[rows] = values
+
+        self.change([variable], lambda tables: replace(tables[0]))
+
+    def add_rows(self, variable: Node, rows: Value, values: Value) -> None:
+        """Adds to rows, in place if nobody else looks at the variable; its lock is held."""
+        self.change([variable], lambda tables: row_sums.add_to_rows(tables[0], rows, values))
+
+    def change(self, variables: Sequence[Node], change: Change) -> None:
+        """Changes values, in place where nobody else looks at them; their locks are held."""
+        slots = [self.slot(variable) for variable in variables]
+        tables: list[Value] = []
+        try:
+            for slot, variable in zip(slots, variables, strict=True):
+                tables.append(_taken(slot, variable))
+            change(tables)
         finally:
-            # Another object, so that nobody takes it for the value from before.
-            slot.value = table.view() if type(table) is np.ndarray else table
+            for slot in reversed(slots[: len(tables)]):
+                # Another object, so that nobody takes it for the value from before.
+                slot.value = tables.pop().view()
+
+
+def _taken(slot: VariableSlot, variable: Node) -> Value:
+    """The array of a slot, to be changed in place; a reader meanwhile waits for the lock."""
+    table = slot.value
+    if table is None:
+        raise uninitialized(variable)
+    slot.value = BEING_UPDATED
+    try:
+        return writable(table)
+    except BaseException:
+        slot.value = table
+        raise
 
 
 def owned(value: Value) -> Value:
@@ -210,3 +255,11 @@ class TracedState:
     def write_rows(self, variable: Node, rows: Value, values: Value) -> None:
         """Gives the variable a value with other rows from here on."""
         self.write(variable, self.read(variable).at[rows].set(values))
+
+    def add_rows(self, variable: Node, rows: Value, values: Value) -> None:
+        """Gives the variable a value with sums in some rows from here on."""
+        self.write(variable, self.read(variable).at[rows].add(values))
+
+    def change(self, variables: Sequence[Node], change: Change) -> None:
+        """Only arrays of NumPy's are changed in place."""
+        raise AssertionError("A traced value cannot be changed in place")

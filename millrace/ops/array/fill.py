@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import math
 import numbers
 from typing import Any
 
@@ -57,6 +59,20 @@ def Fill(dims: Any, value: Any, *, xp: Any) -> Any:
     return xp.broadcast_to(value, sizes)
 
 
+@Fill.on_host
+def _(node: Any, known: Any) -> Any:
+    whole = functools.partial(node.definition.kernel, xp=np)
+
+    def fill(dims: Any, value: Any) -> Any:
+        if dims.ndim != 1 or value.ndim or math.prod(dims.tolist()) > array_shape.SMALL_COPY:
+            return whole(dims, value)
+        result = np.empty(dims.tolist(), value.dtype)
+        result[...] = value
+        return result
+
+    return fill
+
+
 @Fill.gradient
 def _(op: Operation, grad: Any) -> Any:
     return [None, reduction.reduce_sum(grad)]
@@ -74,6 +90,13 @@ def ZerosLike(x: Any, *, xp: Any) -> Any:
     if x.ndim == 0 and x.dtype.hasobject and isinstance(x[()], tensor_list_value.TensorList):
         return tensor_list_value.boxed(x[()].zeros())
     return xp.broadcast_to(np.array(zero_of(x.dtype), x.dtype), x.shape)
+
+
+@ZerosLike.on_host
+def _(node: Any, known: Any) -> Any:
+    if node.output_types[0].base_dtype.name in ("string", "variant", "resource"):
+        return None
+    return lambda x: np.zeros(x.shape, x.dtype)
 
 
 @op(

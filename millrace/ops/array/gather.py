@@ -7,6 +7,7 @@ check is looked at.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 from millrace.compiler.xla import jax, jnp
 from millrace.core.tensor_shape import TensorShape, unknown_shape
 from millrace.graph import constant_value
+from millrace.graph.constant_value import check_now
 from millrace.graph.convert import convert_to_tensor
 from millrace.graph.defaults import name_scope
 from millrace.graph.define import Op, op
@@ -28,7 +30,7 @@ from millrace.ops.array import identity as array_identity
 from millrace.ops.array import join as array_join
 from millrace.ops.array import layout as array_layout
 from millrace.ops.array import shape as array_shape
-from millrace.ops.array.rules import place_text, require_rank_at_least, shape_text
+from millrace.ops.array.rules import are_rows, place_text, require_rank_at_least, shape_text
 from millrace.ops.math import comparison, numeric, reduction, segment
 
 __all__ = [
@@ -65,6 +67,10 @@ def check_indices(indices: Any, limit: int, check: Any) -> None:
         bad = int(np.argmax((flat < 0) | (flat >= limit)))
         return f"indices{place_text(found.shape, bad)} = {flat[bad]} is not in [0, {limit})"
 
+    if check is check_now:
+        if not are_rows(indices, limit):
+            raise ValueError(complaint(indices))
+        return
     check((indices >= 0) & (indices < limit), complaint, indices)
 
 
@@ -149,6 +155,20 @@ def GatherV2(params: Any, indices: Any, axis: Any, *, batch_dims: int, xp: Any, 
             )
     check_indices(indices, params.shape[place], check)
     return take(params, indices, place, batch, xp)
+
+
+@GatherV2.on_host
+def _(node: Any, known: Any) -> Any:
+    if known[2] is None or known[2].size != 1 or int(known[2].item()) or node.attrs["batch_dims"]:
+        return None
+    whole = functools.partial(GatherV2.kernel, batch_dims=0, xp=np, check=check_now)
+
+    def rows(params: Any, indices: Any, axis: Any) -> Any:
+        if not params.ndim or not are_rows(indices, len(params)):
+            return whole(params, indices, axis)
+        return params.take(indices, 0)
+
+    return rows
 
 
 @op(

@@ -11,6 +11,8 @@ import numbers
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from millrace.core import dtypes
 from millrace.core.dtypes import DType
 from millrace.core.tensor_shape import Dimension, TensorShape, as_shape, unknown_shape
@@ -102,6 +104,10 @@ def _concat_shape(c: ShapeContext) -> TensorShape:
     return _joined_shape(shapes, _concat_axis(c, "axis", shapes))
 
 
+def _two_shapes(first: Any, i: int, other: Any) -> str:
+    return f"shape[0] = {shape_text(first)} vs. shape[{i}] = {shape_text(other)}"
+
+
 def _concatenate(values: list[Any], axis: Any, xp: Any) -> Any:
     first = values[0].shape
     if not first:
@@ -114,11 +120,12 @@ def _concatenate(values: list[Any], axis: Any, xp: Any) -> Any:
         f"{axis.item()}",
     )
     for i, value in enumerate(values):
-        both = f"shape[0] = {shape_text(first)} vs. shape[{i}] = {shape_text(value.shape)}"
         if value.ndim != rank:
+            both = _two_shapes(first, i, value.shape)
             raise ValueError(f"ConcatOp : Ranks of all input tensors should match: {both}")
         for k in range(rank):
             if k != place and value.shape[k] != first[k]:
+                both = _two_shapes(first, i, value.shape)
                 raise ValueError(f"ConcatOp : Dimension {k} in both shapes must be equal: {both}")
     return xp.concatenate(values, place)
 
@@ -131,6 +138,14 @@ def _concatenate(values: list[Any], axis: Any, xp: Any) -> Any:
 def ConcatV2(values: list[Any], axis: Any, *, xp: Any) -> Any:
     """Tensors one after the other along an axis."""
     return _concatenate(values, axis, xp)
+
+
+@ConcatV2.on_host
+def _(node: Any, known: Any) -> Any:
+    if known[-1] is None or known[-1].size != 1:
+        return None
+    axis = int(known[-1].item())
+    return lambda values, _: np.concatenate(values, axis)
 
 
 def _old_concat_shape(c: ShapeContext) -> TensorShape:

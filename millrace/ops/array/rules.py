@@ -17,6 +17,24 @@ def shape_text(sizes: Any) -> str:
     return "[" + ",".join("?" if size is None else str(int(size)) for size in sizes) + "]"
 
 
+#: Types of indices as numbers without a sign, with the largest: a negative one is larger than any
+#: position.
+_UNSIGNED = {
+    np.dtype(np.int32): (np.uint32, (1 << 31) - 1),
+    np.dtype(np.int64): (np.uint64, (1 << 63) - 1),
+}
+
+
+def are_rows(indices: Any, count: int) -> bool:
+    """Whether all of `indices`, an array of NumPy's, are in [0, count)."""
+    if not indices.size:
+        return True
+    unsigned, most = _UNSIGNED.get(indices.dtype, (None, 0))
+    if unsigned is None or count > most:
+        return bool(((indices >= 0) & (indices < count)).all())
+    return bool(np.maximum.reduce(indices.view(unsigned), None) < count)
+
+
 def normal_axis(axis: Any, rank: int, message: str) -> int:
     """`axis` counted from the front; ValueError with `message` if there is no such axis."""
     place = operator.index(axis)

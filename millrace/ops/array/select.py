@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -74,6 +75,18 @@ def Select(condition: Any, t: Any, e: Any, *, xp: Any, node: Any) -> Any:
     if t.shape != e.shape:
         raise ValueError(_shapes_differ(node, 1, t, 2, e))
     return xp.where(condition, t, e)
+
+
+@Select.on_host
+def _(node: Any, known: Any) -> Any:
+    whole = functools.partial(Select.kernel, xp=np, node=node)
+
+    def select(condition: Any, t: Any, e: Any) -> Any:
+        if condition.shape != t.shape or t.shape != e.shape:
+            return whole(condition, t, e)
+        return np.where(condition, t, e)
+
+    return select
 
 
 def _shapes_differ(node: Any, i: int, x: Any, k: int, y: Any) -> str:

@@ -6,6 +6,7 @@ string tensors pass through on the host. The lowest of the array modules.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -32,6 +33,9 @@ from millrace.ops.array import cast
 from millrace.ops.array.constant import constant
 from millrace.ops.array.rules import normal_axis, shape_text
 from millrace.ops.math import reduction
+
+#: So many elements are copied more quickly than NumPy makes a view that repeats one.
+SMALL_COPY = 1 << 14
 
 __all__ = [
     "broadcast_dynamic_shape",
@@ -222,6 +226,17 @@ def Reshape(tensor: Any, shape: Any, *, xp: Any) -> Any:
     return tensor.reshape(_reshape_target(tensor.size, shape))
 
 
+@Reshape.on_host
+def _(node: Any, known: Any) -> Any:
+    def reshape(tensor: Any, shape: Any) -> Any:
+        sizes = shape.tolist() if shape.ndim == 1 else shape.ravel().tolist()
+        if min(sizes, default=0) < (0 if not tensor.size else -1):
+            sizes = _reshape_target(tensor.size, shape)
+        return tensor.reshape(sizes)
+
+    return reshape
+
+
 @Reshape.gradient
 def _(op: Operation, grad: Any) -> Any:
     return [reshape(convert_to_tensor(grad), _shape(op.inputs[0])), None]
@@ -339,6 +354,23 @@ def ExpandDims(input: Any, dim: Any, *, xp: Any) -> Any:
         f"Tried to expand dim index {dim.item()} for tensor with {input.ndim} dimensions.",
     )
     return input.reshape((*input.shape[:axis], 1, *input.shape[axis:]))
+
+
+@ExpandDims.on_host
+def _(node: Any, known: Any) -> Any:
+    if known[1] is None or known[1].size != 1:
+        return None
+    axis = int(known[1].item())
+    # Counted from the end there are as many dimensions behind it as it says.
+    index = (slice(None),) * axis + (None,) if axis >= 0 else (..., None, *[slice(None)] * ~axis)
+    least = axis if axis >= 0 else ~axis
+
+    def expand(input: Any, dim: Any) -> Any:
+        if input.ndim < least:
+            raise ValueError("There is no such dimension")
+        return input[index]
+
+    return expand
 
 
 @ExpandDims.gradient
@@ -477,6 +509,21 @@ def BroadcastTo(input: Any, shape: Any, *, xp: Any) -> Any:
     if _common_shape(input.shape, sizes) != sizes:
         raise ValueError(f"Incompatible shapes: {shape_text(input.shape)} vs. {shape_text(sizes)}")
     return xp.broadcast_to(input, sizes)
+
+
+@BroadcastTo.on_host
+def _(node: Any, known: Any) -> Any:
+    whole = functools.partial(node.definition.kernel, xp=np)
+
+    def broadcast(input: Any, shape: Any) -> Any:
+        sizes = shape.tolist()
+        if -1 in sizes or math.prod(sizes) > SMALL_COPY or input.ndim > len(sizes):
+            return whole(input, shape)
+        result = np.empty(sizes, input.dtype)
+        result[...] = input
+        return result
+
+    return broadcast
 
 
 @BroadcastTo.gradient

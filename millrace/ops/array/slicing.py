@@ -557,6 +557,44 @@ def _(op: Operation, grad: Any) -> Any:
     return [StridedSliceGrad(shape, begin, end, strides, grad, **masks), None, None, None]
 
 
+def _index_of(masks: Masks, begin: Any, end: Any, strides: Any) -> tuple[Any, ...]:
+    """A slice spec as an index of NumPy's, which means the same."""
+    index: list[Any] = []
+    for i, (first, last, step) in enumerate(
+        zip(begin.tolist(), end.tolist(), strides.tolist(), strict=True)
+    ):
+        bit = 1 << i
+        if masks.ellipsis & bit:
+            index.append(...)
+        elif masks.new_axis & bit:
+            index.append(None)
+        elif masks.shrink_axis & bit:
+            if step <= 0:
+                raise ValueError("only stride 1 allowed on non-range indexing.")
+            index.append(first)
+        else:
+            index.append(
+                slice(None if masks.begin & bit else first, None if masks.end & bit else last, step)
+            )
+    return tuple(index)
+
+
+@StridedSlice.on_host
+def _(node: Any, known: Any) -> Any:
+    masks = _masks_of(node.attrs)
+    try:
+        index = None if any(v is None for v in known[1:]) else _index_of(masks, *known[1:])
+    except (TypeError, ValueError):
+        return None
+    if index is not None:
+        return lambda input, begin, end, strides: input[index]
+
+    def slice_of(input: Any, begin: Any, end: Any, strides: Any) -> Any:
+        return input[_index_of(masks, begin, end, strides)]
+
+    return slice_of
+
+
 @op(
     "StridedSliceGrad(shape: Index, begin: Index, end: Index, strides: Index, dy: T) -> output: T "
     f"where Index: index; {_MASK_ATTRS}",
@@ -581,6 +619,21 @@ def StridedSliceGrad(
             f"shape of dy was {shape_text(dy.shape)} instead of {shape_text(chosen.result)}"
         )
     return place(sizes, chosen, dy, xp)
+
+
+@StridedSliceGrad.on_host
+def _(node: Any, known: Any) -> Any:
+    masks = _masks_of(node.attrs)
+
+    def spread(shape: Any, begin: Any, end: Any, strides: Any, dy: Any) -> Any:
+        result = np.zeros(shape.tolist(), dy.dtype)
+        index = _index_of(masks, begin, end, strides)
+        if np.shape(result[index]) != dy.shape:
+            raise ValueError("dy has another shape than the slice")
+        result[index] = dy
+        return result
+
+    return None if node.output_types[0].base_dtype.name == "string" else spread
 
 
 def place(sizes: tuple[int, ...], chosen: _Selection, part: Any, xp: Any) -> Any:

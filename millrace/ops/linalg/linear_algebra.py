@@ -105,6 +105,18 @@ def MatMul(a: Any, b: Any, *, xp: Any, transpose_a: bool, transpose_b: bool) -> 
     return _matrix_product(a, b, transpose_a, transpose_b, xp)
 
 
+@MatMul.on_host
+def _(node: Any, known: Any) -> Any:
+    flip_a, flip_b = node.attrs["transpose_a"], node.attrs["transpose_b"]
+
+    def product(a: Any, b: Any) -> Any:
+        if a.ndim != 2 or b.ndim != 2:
+            raise ValueError("They are no matrices")
+        return (a.T if flip_a else a).dot(b.T if flip_b else b)
+
+    return product
+
+
 @MatMul.gradient
 def _(op: Operation, grad: Any) -> Any:
     a, b = (complex_numbers.conj(t) for t in op.inputs)

@@ -7,7 +7,8 @@ Integers are added in their own type and wrap; integer means are rounded towards
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -173,6 +174,54 @@ def EuclideanNorm(input: Any, reduction_indices: Any, *, xp: Any, keep_dims: boo
     wide = input.astype(np.float64) if input.dtype.kind in "iu" else input
     squares = xp.real(wide * xp.conj(wide))
     return xp.sqrt(xp.sum(squares, axis=axes, keepdims=keep_dims)).astype(input.dtype)
+
+
+# -- Kernels for NumPy alone -------------------------------------------------------------
+
+
+def _with_known_axes(
+    reduce: Callable[..., Any], accepts: Callable[[Any], Any] = lambda input: True
+) -> Callable[[Any, Sequence[Any]], Callable[..., Any] | None]:
+    """States a reduction along constant axes as a call of NumPy's inner function.
+
+    Args:
+      reduce: (array, axes, type, output, whether axes are kept) -> result.
+      accepts: Tells arrays that it is right for; the kernel takes the others.
+    """
+
+    def rule(node: Any, known: Sequence[Any]) -> Callable[..., Any] | None:
+        indices = known[1]
+        if indices is None:
+            return None
+        keep_dims = node.attrs["keep_dims"]
+        whole = functools.partial(node.definition.kernel, xp=np, keep_dims=keep_dims)
+        by_rank: dict[int, tuple[int, ...]] = {}
+
+        def reduced(input: Any, reduction_indices: Any) -> Any:
+            if not accepts(input):
+                return whole(input, reduction_indices)
+            axes = by_rank.get(input.ndim)
+            if axes is None:
+                axes = by_rank[input.ndim] = _axes(input, indices)
+            return reduce(input, axes, input.dtype, None, keep_dims)
+
+        return reduced
+
+    return rule
+
+
+_add_along: Callable[..., Any] = np.add.reduce
+
+
+def _mean_along(input: Any, axes: Any, dtype: Any, out: Any, keep_dims: bool) -> Any:
+    total: Any = _add_along(input, axes, dtype, out, keep_dims)
+    return total / dtype.type(input.size // total.size)
+
+
+Sum.on_host(_with_known_axes(np.add.reduce))
+Mean.on_host(_with_known_axes(_mean_along, lambda x: x.size and x.dtype.char in "fd"))
+Max.on_host(_with_known_axes(np.maximum.reduce, lambda x: x.size))
+Min.on_host(_with_known_axes(np.minimum.reduce, lambda x: x.size))
 
 
 # -- Gradients ---------------------------------------------------------------------------

@@ -30,6 +30,7 @@ from millrace.ops.array import gather as array_gather
 from millrace.ops.array import join as array_join
 from millrace.ops.array import select as array_select
 from millrace.ops.array import shape as array_shape
+from millrace.ops.array.rules import are_rows
 from millrace.ops.math import arithmetic, comparison, elementwise
 from millrace.ops.math.broadcasting import shape_text
 from millrace.platform import limits
@@ -297,6 +298,8 @@ def _scatter_places(data: Any, ids: Any, count: Any, check: Any, xp: Any = jnp) 
             f"[0, {rows})"
         )
 
+    if xp is np and are_rows(ids, rows):
+        return ids, rows
     check(ids < rows, complaint, ids)
     return xp.where(ids < 0, rows, ids), rows
 

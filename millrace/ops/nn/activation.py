@@ -58,6 +58,12 @@ def Relu(features: Any, *, xp: Any) -> Any:
     return xp.maximum(features, xp.zeros((), features.dtype))
 
 
+@Relu.on_host
+def _(node: Any, known: Any) -> Any:
+    zero = node.output_types[0].as_numpy_dtype(0)
+    return lambda features: np.maximum(features, zero)
+
+
 @Relu.gradient
 def _(op: Operation, grad: Any) -> Any:
     return ReluGrad(grad, op.outputs[0])
@@ -66,6 +72,22 @@ def _(op: Operation, grad: Any) -> Any:
 @op("ReluGrad(gradients: T, features: T) -> backprops: T where T: real", shape=merged)
 def ReluGrad(gradients: Any, features: Any, *, xp: Any) -> Any:
     return xp.where(features > 0, gradients, xp.zeros((), gradients.dtype))
+
+
+@ReluGrad.on_host
+def _(node: Any, known: Any) -> Any:
+    if node.output_types[0].name not in ("float32", "float64"):
+        return None
+    # A product would make NaN of an infinite gradient.
+    zero = node.output_types[0].as_numpy_dtype(0)
+
+    def relu_grad(gradients: Any, features: Any) -> Any:
+        result = np.where(features > zero, gradients, zero)
+        if result.shape != gradients.shape:
+            raise ValueError("Shapes differ")
+        return result
+
+    return relu_grad
 
 
 @ReluGrad.gradient

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from millrace.core.tensor_shape import TensorShape, unknown_shape
 from millrace.graph.convert import convert_to_tensor
 from millrace.graph.defaults import name_scope
@@ -69,6 +71,19 @@ def BiasAdd(value: Any, bias: Any, *, data_format: bytes, xp: Any) -> Any:
     return _add_bias(value, bias, data_format, xp)
 
 
+@BiasAdd.on_host
+def _(node: Any, known: Any) -> Any:
+    if node.attrs["data_format"] != b"NHWC":
+        return None
+
+    def add(value: Any, bias: Any) -> Any:
+        if value.ndim < 2 or bias.shape != value.shape[-1:]:
+            raise ValueError("There is not a bias for each channel")
+        return np.add(value, bias)
+
+    return add
+
+
 @BiasAdd.gradient
 def _(op: Operation, grad: Any) -> Any:
     return grad, BiasAddGrad(grad, data_format=op.attrs["data_format"])
@@ -96,6 +111,20 @@ def BiasAddGrad(out_backprop: Any, *, data_format: bytes, xp: Any) -> Any:
     channels = _channel_axis(data_format, out_backprop.ndim)
     axes = tuple(i for i in range(out_backprop.ndim) if i != channels)
     return xp.sum(out_backprop, axis=axes, dtype=out_backprop.dtype)
+
+
+@BiasAddGrad.on_host
+def _(node: Any, known: Any) -> Any:
+    if node.attrs["data_format"] != b"NHWC":
+        return None
+
+    def total(out_backprop: Any) -> Any:
+        if out_backprop.ndim < 2:
+            raise ValueError("There are no channels")
+        axes = tuple(range(out_backprop.ndim - 1))
+        return np.add.reduce(out_backprop, axes, out_backprop.dtype)
+
+    return total
 
 
 @BiasAddGrad.gradient

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from millrace.compiler.row_sums import sums_by_row
+from millrace.compiler.row_sums import add_to_rows, sums_by_row
 from millrace.compiler.xla import jnp
 from millrace.core.tensor_shape import TensorShape, unknown_shape
 from millrace.graph.define import Op, op
@@ -22,6 +22,7 @@ from millrace.graph.shape_inference import ShapeContext
 from millrace.graph.slices import IndexedSlices
 from millrace.graph.tensor import Tensor
 from millrace.ops.array import shape as array_shape
+from millrace.ops.array.rules import are_rows
 from millrace.platform import limits
 
 __all__ = ["sparse_segment_mean", "sparse_segment_sqrt_n", "sparse_segment_sum"]
@@ -102,24 +103,19 @@ def _open_reduction(data: Any, indices: Any, ids: Any, norm: str) -> Any:
         raise ValueError("segment_ids and indices should have same size.")
     if ids.size and int(ids[0]) < 0:
         raise ValueError("segment ids must be >= 0")
-    if np.any(ids[1:] < ids[:-1]):
+    if (ids[1:] < ids[:-1]).any():
         raise ValueError("segment ids are not increasing")
-    outside = np.flatnonzero((indices < 0) | (indices >= data.shape[0]))
-    if outside.size:
-        raise ValueError(
-            f"Bad: indices[{outside[0]}] == {indices[outside[0]]} out of range [0, {data.shape[0]})"
-        )
+    if not are_rows(indices, data.shape[0]):
+        raise ValueError(_out_of_range("indices", data.shape[0])(indices))
     rows = int(ids[-1]) + 1 if ids.size else 0
     limits.check_array(rows * math.prod(data.shape[1:]), data.itemsize, "the segments")
     result = np.zeros((rows, *data.shape[1:]), _wide_type(data))
     if ids.size:
-        starts = np.concatenate([[0], np.flatnonzero(ids[1:] != ids[:-1]) + 1])
-        members = data[indices].astype(result.dtype, copy=False)
-        total = np.add.reduceat(members, starts, axis=0, dtype=result.dtype)
+        members = data.take(indices, 0).astype(result.dtype, copy=False)
+        add_to_rows(result, ids, members)
         if norm:
-            counts = np.diff(np.append(starts, ids.size)).astype(result.dtype)
-            total = total / _beside(_divisor(counts, norm, np), total)
-        result[ids[starts]] = total
+            counts = np.bincount(ids, minlength=rows).astype(result.dtype)
+            result /= _beside(_divisor(counts, norm, np), result)
     return result
 
 
@@ -161,7 +157,13 @@ def _out_of_range(name: str, limit: int) -> Any:
 def _row_gradients(grad: Any, ids: Any, norm: str, check: Any, xp: Any) -> Any:
     """For each chosen row its part of the gradient of its segment."""
     segments = grad.shape[0]
-    check((ids >= 0) & (ids < segments), _out_of_range("segment_ids", segments), ids)
+    if xp is not np or not are_rows(ids, segments):
+        check((ids >= 0) & (ids < segments), _out_of_range("segment_ids", segments), ids)
+    if xp is np:
+        if norm:
+            counts = np.bincount(ids, minlength=segments).astype(grad.dtype)
+            grad = grad / _beside(_divisor(counts, norm, np), grad)
+        return grad.take(ids, 0)
     if norm:
         counts = _sums(segments, ids, xp.ones(ids.shape, grad.dtype), xp)
         grad = grad / _beside(_divisor(counts, norm, xp), grad)
@@ -172,7 +174,8 @@ def _scattered_gradient(
     grad: Any, indices: Any, ids: Any, output_dim0: Any, norm: str, check: Any, xp: Any
 ) -> Any:
     rows = int(output_dim0)
-    check((indices >= 0) & (indices < rows), _out_of_range("indices", rows), indices)
+    if xp is not np or not are_rows(indices, rows):
+        check((indices >= 0) & (indices < rows), _out_of_range("indices", rows), indices)
     parts = _row_gradients(grad, ids, norm, check, xp)
     return _sums(rows, indices, parts, xp)
 

@@ -18,9 +18,11 @@ import numpy as np
 from millrace.compiler import one_pass
 from millrace.compiler.xla import jnp, lax
 from millrace.core.tensor_shape import TensorShape
+from millrace.graph.constant_value import check_now
 from millrace.graph.define import Op, op
-from millrace.graph.registry import NO_GRADIENT
+from millrace.graph.registry import NO_GRADIENT, HostRule
 from millrace.graph.shape_inference import ShapeContext, ShapeRule, merge_shapes
+from millrace.ops.array.rules import are_rows
 from millrace.ops.cluster import few_unique as _few  # noqa: F401 - registers itself
 from millrace.ops.cluster import routed_rows as _between_tasks  # noqa: F401 - registers itself
 from millrace.ops.cluster.padded_unique import padding
@@ -225,6 +227,97 @@ def _update_rows_on_host(
             variable.write_rows(rows, np.asarray(part).astype(before.dtype, copy=False))
 
 
+def _on_host(algorithm: _Algorithm, sparse: bool) -> HostRule:
+    """States how to make the kernel of a node for NumPy: an update in place, block by block."""
+
+    def rule(node: Any, known: Sequence[Any]) -> Callable[..., Any] | None:
+        count = len(algorithm.variables)
+        names = list(algorithm.inputs)
+        gradient = count + names.index(algorithm.gradient)
+        if sparse:
+            names.insert(gradient - count + 1, "indices")
+            if node.attrs.get("_padded"):
+                return None
+        indices = gradient + 1
+        hyper = [
+            (name, count + i)
+            for i, name in enumerate(names)
+            if name not in (algorithm.gradient, "indices")
+        ]
+        flags = {flag: bool(node.attrs[flag]) for flag in algorithm.flags}
+        unique = sparse and _are_unique(node, indices)
+        formula = algorithm.rule
+
+        def update(*inputs: Any) -> Any:
+            variables, grad = inputs[:count], inputs[gradient]
+            given = {name: inputs[i] for name, i in hyper}
+            shape = variables[0].read().shape
+            if any(v.read().shape != shape for v in variables[1:]) or any(
+                value.ndim for value in given.values()
+            ):
+                raise ValueError("Shapes differ")
+            given.update(flags)
+            if not sparse:
+                if grad.shape != shape:
+                    raise ValueError("Shapes differ")
+                variables[0].change(variables[1:], lambda t: _in_blocks(formula, t, grad, given))
+                return variables[0]
+            rows = inputs[indices]
+            if rows.ndim != 1 or not shape or grad.shape != rows.shape + shape[1:]:
+                raise ValueError("Shapes differ")
+            if not are_rows(rows, shape[0]):
+                raise ValueError("Some are no rows")
+            rounds = [slice(None)] if unique else _rounds(rows)
+            variables[0].change(
+                variables[1:], lambda t: _in_rows(formula, t, grad, rows, rounds, given)
+            )
+            return variables[0]
+
+        return update
+
+    return rule
+
+
+#: So many elements of a variable, its slots, its gradient and what lies between fit a core's cache.
+_BLOCK = 1 << 14
+
+
+def _in_blocks(rule: Rule, tables: Sequence[Any], gradient: Any, hyper: dict[str, Any]) -> None:
+    """Applies a rule to whole tables, in place."""
+    if tables[0].size <= _BLOCK:
+        for table, new in zip(tables, rule(tables[0], gradient, *tables[1:], **hyper), strict=True):
+            table[...] = new
+        return
+    flat = [table.reshape(-1) for table in tables]
+    if not all(np.may_share_memory(a, b) for a, b in zip(flat, tables, strict=True)):
+        for table, new in zip(tables, rule(tables[0], gradient, *tables[1:], **hyper), strict=True):
+            table[...] = new
+        return
+    gradient = gradient.reshape(-1)
+    for begin in range(0, gradient.size, _BLOCK):
+        block = slice(begin, begin + _BLOCK)
+        old = [table[block] for table in flat]
+        for part, new in zip(old, rule(old[0], gradient[block], *old[1:], **hyper), strict=True):
+            part[...] = new
+
+
+def _in_rows(
+    rule: Rule,
+    tables: Sequence[Any],
+    gradient: Any,
+    rows: Any,
+    rounds: Sequence[Any],
+    hyper: dict[str, Any],
+) -> None:
+    """Applies a rule to rows of tables, in place."""
+    for chosen in rounds:
+        places = rows[chosen]
+        old = [table.take(places, 0) for table in tables]
+        new = rule(old[0], gradient[chosen], *old[1:], **hyper)
+        for table, part in zip(tables, new, strict=True):
+            table[places] = part
+
+
 def _rounds(rows: Any) -> list[Any]:
     """Positions, so that no round has a row twice and rows keep their order."""
     order = np.argsort(rows, kind="stable")
@@ -248,6 +341,10 @@ def _check_rows(indices: Any, count: int, check: Any, padded: bool) -> None:
             f"Index {found[bad]} at offset {bad} in indices is out of range: var has {count} rows"
         )
 
+    if check is check_now and not padded:
+        if not are_rows(indices, count):
+            raise ValueError(message(indices))
+        return
     good = (indices >= 0) & (indices < count)
     check(good | (indices == none) if padded else good, message, indices)
 
@@ -308,6 +405,7 @@ def _form(algorithm: _Algorithm, by_handle: bool, sparse: bool) -> Op:
 
         update_rows.__doc__ = algorithm.rule.__doc__
         made = decorate(update_rows)
+        made.on_host(_on_host(algorithm, sparse=True))
         gradient = len(algorithm.variables) + algorithm.inputs.index(algorithm.gradient)
         ROW_UPDATES[made.name] = RowUpdate(
             len(algorithm.variables), gradient, gradient + 1, algorithm.new_rows
@@ -320,6 +418,7 @@ def _form(algorithm: _Algorithm, by_handle: bool, sparse: bool) -> Op:
 
     update.__doc__ = algorithm.rule.__doc__
     made = decorate(update)
+    made.on_host(_on_host(algorithm, sparse=False))
     one_pass.UPDATES.add(made.name)
     return made
 

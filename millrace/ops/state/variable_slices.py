@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from millrace.compiler.numpy_evaluator.indexing import sum_by_row
 from millrace.compiler.xla import jnp, lax
 from millrace.core.tensor_shape import TensorShape, unknown_shape
+from millrace.graph.constant_value import check_now
 from millrace.graph.define import Op, op
 from millrace.graph.operation import Operation
 from millrace.graph.registry import NO_GRADIENT
@@ -24,6 +24,7 @@ from millrace.graph.tensor import Tensor
 from millrace.ops.array import gather as array_gather
 from millrace.ops.array import join as array_join
 from millrace.ops.array import shape as array_shape
+from millrace.ops.array.rules import are_rows
 from millrace.ops.cluster import padded_unique
 from millrace.ops.state.row_updates import ROW_UPDATES, RowUpdate
 from millrace.ops.state.variable_ops import VariableShape, shape_behind_handle, shape_text
@@ -46,6 +47,10 @@ def check_rows(indices: Any, count: int, check: Any) -> None:
         place = ",".join(str(i) for i in np.unravel_index(bad, np.shape(found)))
         return f"indices[{place}] = {flat[bad]} is not in [0, {count})"
 
+    if check is check_now:
+        if not are_rows(indices, count):
+            raise ValueError(message(indices))
+        return
     check((indices >= 0) & (indices < count), message, indices)
 
 
@@ -98,8 +103,8 @@ _SCATTERS: dict[str, tuple[Scatter, Scatter]] = {
 }
 
 
-#: What sums by row are combined with rows by, on the host.
-_IN_PLACE: dict[str, Any] = {"Add": np.add, "Sub": np.subtract}
+#: What is added to rows on the host, of updates.
+_IN_PLACE: dict[str, Any] = {"Add": np.asarray, "Sub": np.negative}
 
 #: The same for a row that occurs once; only what optimizers use.
 _ROW_RULES: dict[str, Callable[[Any, Any], Any]] = {
@@ -132,11 +137,10 @@ def _scatter_rows(
             indices = indices[named]
         if kind in _IN_PLACE and value.dtype in (np.float32, np.float64):
             rows = indices.reshape(-1)
-            changes = np.broadcast_to(updates, indices.shape + value.shape[1:])
-            width = int(np.prod(value.shape[1:], dtype=np.int64))
-            rows, changes = sum_by_row(rows, changes.reshape(len(rows), width))
-            changes = changes.reshape(len(rows), *value.shape[1:])
-            variable.write_rows(rows, _IN_PLACE[kind](value[rows], changes))
+            changes = _IN_PLACE[kind](updates)
+            if not updates.ndim:
+                changes = np.broadcast_to(changes, indices.shape + value.shape[1:])
+            variable.add_rows(rows, changes.reshape(len(rows), *value.shape[1:]))
         elif kind == "Update" and indices.ndim:
             # Of a row that is named twice the last one stays.
             variable.write_rows(indices, updates)

@@ -42,65 +42,82 @@ def _hash_two(u: Words, v: Words, multiplier: Words) -> Words:
     return _mix((v ^ a) * multiplier) * multiplier
 
 
-def _pieces(strings: Sequence[bytes], begin: int, end: int | None, kind: str) -> Words:
-    """The same few bytes of every string, as little-endian numbers."""
-    return np.frombuffer(b"".join([s[begin:end] for s in strings]), kind).astype(np.uint64)
+class _Batch:
+    """Strings, one after the other in memory.
+
+    Attributes:
+      text: All of them.
+      starts: Where each of them begins.
+    """
+
+    def __init__(self, text: bytes, starts: NDArray[np.int64]) -> None:
+        self.text, self.starts = text, starts
+
+    def numbers(self, offsets: NDArray[np.int64], size: int) -> Words:
+        """The `size` bytes at each offset, as little-endian numbers."""
+        places = len(self.text) - size + 1
+        windows: NDArray[np.uint64] = np.ndarray(
+            (max(places, 0),), f"<u{size}", self.text, strides=(1,)
+        )
+        return windows[offsets].astype(np.uint64)
 
 
-def _head(strings: Sequence[bytes], offset: int) -> Words:
-    return _pieces(strings, offset, offset + 8, "<u8")
+def _at_start(strings: _Batch, offset: int, size: int = 8) -> Words:
+    """Bytes that begin `offset` after the start of each string."""
+    return strings.numbers(strings.starts + offset, size)
 
 
-def _tail(strings: Sequence[bytes], offset: int) -> Words:
-    """Eight bytes that begin `offset` before the end."""
-    return _pieces(strings, -offset, -offset + 8 or None, "<u8")
+def _at_end(strings: _Batch, lengths: Words, offset: int, size: int = 8) -> Words:
+    """Bytes that begin `offset` before the end of each string."""
+    return strings.numbers(strings.starts + lengths.astype(np.int64) - offset, size)
 
 
-def _length_0_to_16(strings: list[bytes], lengths: Words) -> Words:
-    result = np.full(len(strings), _K2)
+def _length_0_to_16(strings: _Batch, lengths: Words) -> Words:
+    result = np.full(len(lengths), _K2)
     _fill(result, strings, lengths, (lengths > 0) & (lengths < 4), _length_1_to_3)
     _fill(result, strings, lengths, (lengths >= 4) & (lengths < 8), _length_4_to_7)
     _fill(result, strings, lengths, lengths >= 8, _length_8_to_16)
     return result
 
 
-def _length_1_to_3(strings: list[bytes], lengths: Words) -> Words:
-    parts = ((s[0], s[len(s) >> 1], s[-1]) for s in strings)
-    a, b, c = np.array(list(parts), np.uint64).T
+def _length_1_to_3(strings: _Batch, lengths: Words) -> Words:
+    a = _at_start(strings, 0, 1)
+    b = strings.numbers(strings.starts + (lengths.astype(np.int64) >> 1), 1)
+    c = _at_end(strings, lengths, 1, 1)
     return _mix((a + (b << _u(8))) * _K2 ^ (lengths + (c << _u(2))) * _K0) * _K2
 
 
-def _length_4_to_7(strings: list[bytes], lengths: Words) -> Words:
+def _length_4_to_7(strings: _Batch, lengths: Words) -> Words:
     multiplier = _K2 + lengths * _u(2)
-    first = _pieces(strings, 0, 4, "<u4")
-    return _hash_two(lengths + (first << _u(3)), _pieces(strings, -4, None, "<u4"), multiplier)
+    first, last = _at_start(strings, 0, 4), _at_end(strings, lengths, 4, 4)
+    return _hash_two(lengths + (first << _u(3)), last, multiplier)
 
 
-def _length_8_to_16(strings: list[bytes], lengths: Words) -> Words:
+def _length_8_to_16(strings: _Batch, lengths: Words) -> Words:
     multiplier = _K2 + lengths * _u(2)
-    a, b = _head(strings, 0) + _K2, _tail(strings, 8)
+    a, b = _at_start(strings, 0) + _K2, _at_end(strings, lengths, 8)
     c = _rotate(b, 37) * multiplier + a
     return _hash_two(c, (_rotate(a, 25) + b) * multiplier, multiplier)
 
 
-def _length_17_to_32(strings: list[bytes], lengths: Words) -> Words:
+def _length_17_to_32(strings: _Batch, lengths: Words) -> Words:
     multiplier = _K2 + lengths * _u(2)
-    a, b = _head(strings, 0) * _K1, _head(strings, 8)
-    c, d = _tail(strings, 8) * multiplier, _tail(strings, 16) * _K2
+    a, b = _at_start(strings, 0) * _K1, _at_start(strings, 8)
+    c, d = _at_end(strings, lengths, 8) * multiplier, _at_end(strings, lengths, 16) * _K2
     return _hash_two(
         _rotate(a + b, 43) + _rotate(c, 30) + d, a + _rotate(b + _K2, 18) + c, multiplier
     )
 
 
-def _length_33_to_64(strings: list[bytes], lengths: Words) -> Words:
+def _length_33_to_64(strings: _Batch, lengths: Words) -> Words:
     multiplier = _K2 + lengths * _u(2)
-    a, b = _head(strings, 0) * _K2, _head(strings, 8)
-    c, d = _tail(strings, 8) * multiplier, _tail(strings, 16) * _K2
+    a, b = _at_start(strings, 0) * _K2, _at_start(strings, 8)
+    c, d = _at_end(strings, lengths, 8) * multiplier, _at_end(strings, lengths, 16) * _K2
     y = _rotate(a + b, 43) + _rotate(c, 30) + d
     z = _hash_two(y, a + _rotate(b + _K2, 18) + c, multiplier)
-    e, f = _head(strings, 16) * multiplier, _head(strings, 24)
-    g = (y + _tail(strings, 32)) * multiplier
-    h = (z + _tail(strings, 24)) * multiplier
+    e, f = _at_start(strings, 16) * multiplier, _at_start(strings, 24)
+    g = (y + _at_end(strings, lengths, 32)) * multiplier
+    h = (z + _at_end(strings, lengths, 24)) * multiplier
     return _hash_two(
         _rotate(e + f, 43) + _rotate(g, 30) + h, e + _rotate(f + a, 18) + g, multiplier
     )
@@ -117,15 +134,14 @@ def _weak_hash(block: Words, a: Words, b: Words) -> tuple[Words, Words]:
     return a + z, b + c
 
 
-def _long_of_one_length(strings: list[bytes], length: int) -> Words:
+def _long_of_one_length(strings: _Batch, length: int) -> Words:
     """Strings of one length above 64."""
-    data = np.frombuffer(b"".join(strings), np.uint8).reshape(len(strings), length)
 
     def words_at(start: int) -> Words:
-        return np.ascontiguousarray(data[:, start : start + 64]).view("<u8").astype(np.uint64).T
+        return np.stack([_at_start(strings, start + 8 * i) for i in range(8)])
 
     seed = _u(81)
-    with_zeros = np.zeros(len(strings), np.uint64)
+    with_zeros = np.zeros(len(strings.starts), np.uint64)
     x, y = with_zeros + seed, with_zeros + (seed * _K1 + _u(113))
     z = _mix(y * _K2 + _u(113)) * _K2
     v, w = (with_zeros, with_zeros), (with_zeros, with_zeros)
@@ -162,32 +178,35 @@ def _long_of_one_length(strings: list[bytes], length: int) -> Words:
     )
 
 
-def _longer_than_64(strings: list[bytes], lengths: Words) -> Words:
-    result = np.empty(len(strings), np.uint64)
+def _longer_than_64(strings: _Batch, lengths: Words) -> Words:
+    result = np.empty(len(lengths), np.uint64)
     for length in np.unique(lengths):
         members = np.flatnonzero(lengths == length)
-        result[members] = _long_of_one_length([strings[i] for i in members], int(length))
+        some = _Batch(strings.text, strings.starts[members])
+        result[members] = _long_of_one_length(some, int(length))
     return result
 
 
 def _fill(
     result: Words,
-    strings: list[bytes],
+    strings: _Batch,
     lengths: Words,
     chosen: NDArray[np.bool_],
-    function: Callable[[list[bytes], Words], Words],
+    function: Callable[[_Batch, Words], Words],
 ) -> None:
     """Puts the hashes that `function` gives for the chosen strings into `result`."""
     members = np.flatnonzero(chosen)
     if members.size:
-        result[members] = function([strings[i] for i in members], lengths[members])
+        some = _Batch(strings.text, strings.starts[members])
+        result[members] = function(some, lengths[members])
 
 
 def fingerprint64(strings: Sequence[bytes]) -> Words:
     """FarmHash's Fingerprint64 of every string."""
-    batch = list(strings)
-    lengths = np.fromiter(map(len, batch), np.uint64, len(batch))
-    result = np.empty(len(batch), np.uint64)
+    lengths = np.fromiter(map(len, strings), np.uint64, len(strings))
+    ends = np.cumsum(lengths, dtype=np.int64)
+    batch = _Batch(b"".join(strings), ends - lengths.astype(np.int64))
+    result = np.empty(len(strings), np.uint64)
     with np.errstate(over="ignore"):
         _fill(result, batch, lengths, lengths <= 16, _length_0_to_16)
         _fill(result, batch, lengths, (lengths > 16) & (lengths <= 32), _length_17_to_32)

@@ -13,6 +13,7 @@ import numpy as np
 from millrace.compiler.xla import jax
 from millrace.core import pieces
 from millrace.core.dead import DEAD
+from millrace.core.dtypes import DType
 from millrace.passes.node import Edge, Node, Program, is_chosen_reference, is_variable_edge
 from millrace.passes.transfer import SEND
 from millrace.runtime.compiled_stage import VariableUse, random_key
@@ -30,6 +31,7 @@ from millrace.runtime.kernel_call import (
 )
 from millrace.runtime.stage import Value
 from millrace.runtime.step import Step
+from millrace.runtime.tape import Tape
 
 if TYPE_CHECKING:
     from millrace.runtime.plan import Plan
@@ -64,6 +66,15 @@ class HostStage:
         self._locked = FoundVariables(touched)
         self.inputs = [edge for edge in dict.fromkeys(node.inputs) if not is_variable_edge(edge)]
         self._positions = [self.inputs.index(edge) for edge in node.inputs if edge in self.inputs]
+        #: Whether it takes and gives values alone; then it runs as a tape.
+        self._can_tape = (
+            node.definition.kind == "host"
+            and not touched
+            and not self._snapshots
+            and len(self._positions) == len(node.inputs)
+            and not any(t._is_ref_dtype or t.name in ("resource", "variant") for t in _types(node))
+        )
+        self._tape: Tape | None = None
         self._is_plain = (
             IN_MEMORY.search(node.type) is not None
             and len(self._positions) == len(node.inputs)
@@ -89,6 +100,13 @@ class HostStage:
             ctx=step,
             bind=lambda node: Binder(node, step, self._make_plan),
         )
+        if self._can_tape and all(type(value) is np.ndarray for value in inputs):
+            if self._tape is None:
+                self._tape = Tape([self.node], self.inputs, self.outputs)
+            if self._is_ours and sum(value.size for value in inputs) > _MANY:
+                with pieces.collector_pauses():
+                    return self._tape(inputs, services)
+            return self._tape(inputs, services)
         env = {
             edge: value
             if type(value) is np.ndarray or value is DEAD or isinstance(value, VariableRef)
@@ -114,6 +132,10 @@ class HostStage:
 
     def _flat(self, outputs: list[Value]) -> list[Value] | Future:
         return flat_when_done(self.node, outputs) if self.may_block else outputs
+
+
+def _types(node: Node) -> list[DType]:
+    return [*node.output_types, *(edge.dtype for edge in node.inputs)]
 
 
 def is_short(node: Node) -> bool:
