@@ -46,6 +46,7 @@ from millrace.runtime.stage_program import (
 from millrace.runtime.step import Step
 from millrace.runtime.tier_choices import HOST, PROGRAM, TierChoices
 from millrace.runtime.tiers import COMPILER, COUNTS, Mode, Programs, Shape
+from millrace.runtime.variable_state import owned
 from millrace.runtime.variable_use import VariableUse
 
 __all__ = ["MAX_EMBEDDED_BYTES", "CompiledStage", "VariableUse", "random_key"]
@@ -525,8 +526,11 @@ class CompiledStage:
             for slot, result in zip(slots.written, results.written, strict=True):
                 if isinstance(result, trace_time_results.Input) and form.is_owned(result.position):
                     slot.value = dynamic[result.position]  # used once, so it is nobody else's
-                else:
+                elif self._mode is Mode.NOW:
                     slot.value = trace_time_results.stored(result, dynamic, kept)
+                else:
+                    # JAX takes a tenth of a millisecond to take an array over.
+                    slot.value = owned(trace_time_results.found(result, dynamic, kept))
         finally:
             for lock in reversed(slots.locked):
                 lock.release()

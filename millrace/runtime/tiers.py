@@ -39,7 +39,7 @@ _SECONDS, _SECONDS_PER_NODE = 0.2, 0.01
 #: A stage that has met no more sets of shapes may always meet the same.
 _FEW_SHAPES = 2
 #: What share of that tier 0 must have cost before the first program of a stage is made.
-_FIRST_SHARE = 0.1
+_FIRST_SHARE = 0.3
 #: After so many runs of a program it is known how long it takes; the first is not counted.
 _MEASURED_RUNS = 3
 #: A compile that takes longer does not hold up others; so many such ones run at a time.

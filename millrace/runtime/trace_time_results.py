@@ -82,16 +82,24 @@ def _known(value: Value, positions: dict[int, Known]) -> Known | None:
     return value if value.nbytes <= LARGEST_CONSTANT else None
 
 
+def found(result: Known, inputs: list[Value], read: list[Value]) -> Value:
+    """A result as a NumPy array, which may be somebody else's."""
+    if isinstance(result, np.ndarray):
+        return result
+    return np.asarray((read if isinstance(result, Read) else inputs)[result.position])
+
+
 def stored(result: Known, inputs: list[Value], read: list[Value]) -> Value:
-    """A result as a variable's value.
+    """A result as a variable's value, for XLA.
 
     It may share memory with a constant, which nobody changes: XLA never writes into memory that
     was lent to it, so that the first update of the variable makes a copy.
     """
+    value = found(result, inputs, read)
+    if not isinstance(result, np.ndarray):
+        value = np.array(value)
     # Not by jnp.asarray: that compiles a program for every shape.
-    if isinstance(result, np.ndarray):
-        return jax.device_put(np.asarray(result, order="C"))
-    return jax.device_put(np.array((read if isinstance(result, Read) else inputs)[result.position]))
+    return jax.device_put(np.asarray(value, order="C"))
 
 
 def returned(result: Known, inputs: list[Value], read: list[Value]) -> Value:

@@ -8,7 +8,6 @@ TensorFlow's own gradients uses ListDiff and DynamicStitch).
 from __future__ import annotations
 
 import math
-import threading
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +23,7 @@ from millrace.graph.slices import SparseTensor, SparseTensorValue
 from millrace.graph.tensor import Tensor
 from millrace.ops.array import gather as array_gather
 from millrace.ops.array import shape as array_shape
+from millrace.ops.array.first_positions import first_positions
 from millrace.ops.array.rules import (
     bad_partition_text,
     partition_shapes_text,
@@ -101,41 +101,12 @@ def _distinct(x: Any, axis: int = 0) -> tuple[Any, Any, Any]:
     return np.take(x, first[order], axis), rank[inverse.reshape(-1)], counts[order]
 
 
-#: Of numbers below this the first occurrences are found in a table, without sorting.
-_MOST_ENTRIES = 1 << 20
-
-
-class _Table(threading.local):
-    """The memory of the table, which nobody clears: each call only reads what it has written."""
-
-    def __init__(self) -> None:
-        self.entries: Any = np.empty(0, np.int32)
-
-    def of(self, count: int) -> Any:
-        if len(self.entries) < count:
-            self.entries = np.zeros(max(count, 2 * len(self.entries)), np.int32)
-        return self.entries
-
-
-_table = _Table()
-
-
-def first_occurrences(x: Any) -> tuple[Any, Any] | None:
-    """(distinct elements by first occurrence, the inverse) of small whole numbers.
-
-    None if they are no whole numbers, negative or large, or so few that sorting is as quick.
-    """
-    if x.dtype.char not in "ilq" or not len(x):
+def _by_first_position(x: Any) -> tuple[Any, Any] | None:
+    """As `_distinct`, without counts and without sorting; None where that cannot be."""
+    first = first_positions(x)
+    if first is None:
         return None
-    unsigned = x.view(np.uint32 if x.dtype.itemsize == 4 else np.uint64)
-    most = int(np.maximum.reduce(unsigned))
-    if most >= max(_MOST_ENTRIES, 8 * len(x)) or most >= 1 << 24:
-        return None
-    table = _table.of(most + 1)
-    order = np.arange(len(x), dtype=np.int32)
-    table[x[::-1]] = order[::-1]  # Of several the last one stays.
-    first = table[x]
-    is_first = first == order
+    is_first = first == np.arange(len(x), dtype=np.int32)
     rank = np.cumsum(is_first, dtype=np.int32) - 1
     return x[is_first], rank[first]
 
@@ -150,7 +121,7 @@ def Unique(x: Any, *, xp: Any) -> Any:
     """The distinct elements of a vector."""
     if x.ndim != 1:
         raise ValueError("unique expects a 1D vector.")
-    return first_occurrences(x) or _distinct(x)[:2]
+    return _by_first_position(x) or _distinct(x)[:2]
 
 
 @op(

@@ -574,7 +574,9 @@ def _index_of(masks: Masks, begin: Any, end: Any, strides: Any) -> tuple[Any, ..
             index.append(first)
         else:
             index.append(
-                slice(None if masks.begin & bit else first, None if masks.end & bit else last, step)
+                _range(
+                    None if masks.begin & bit else first, None if masks.end & bit else last, step
+                )
             )
     return tuple(index)
 

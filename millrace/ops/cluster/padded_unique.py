@@ -17,6 +17,7 @@ from millrace.compiler.xla import jnp, lax
 from millrace.graph.define import op
 from millrace.graph.registry import NO_GRADIENT
 from millrace.graph.shape_inference import ShapeContext, unknown
+from millrace.ops.array.first_positions import first_positions
 from millrace.ops.array.rules import bad_partition_text, partition_shapes_text, place_text
 
 __all__: list[str] = []
@@ -65,8 +66,10 @@ def PaddedUnique(x: Any, *, padded: bool, check: Any, xp: Any) -> Any:
         check(x != none, f"{none} is no index of a row")
     place = xp.arange(count, dtype=np.int32)
     if xp is np:
-        _, firsts, inverse = np.unique(x, return_index=True, return_inverse=True)
-        first = firsts.astype(np.int32)[inverse]
+        first = first_positions(x)
+        if first is None:
+            _, firsts, inverse = np.unique(x, return_index=True, return_inverse=True)
+            first = firsts.astype(np.int32)[inverse]
     else:
         first = _first_places(jnp.asarray(x), place)
     return xp.where(first == place, x, none), first

@@ -236,8 +236,7 @@ def _on_host(algorithm: _Algorithm, sparse: bool) -> HostRule:
         gradient = count + names.index(algorithm.gradient)
         if sparse:
             names.insert(gradient - count + 1, "indices")
-            if node.attrs.get("_padded"):
-                return None
+        is_padded = bool(node.attrs.get("_padded"))
         indices = gradient + 1
         hyper = [
             (name, count + i)
@@ -265,6 +264,9 @@ def _on_host(algorithm: _Algorithm, sparse: bool) -> HostRule:
             rows = inputs[indices]
             if rows.ndim != 1 or not shape or grad.shape != rows.shape + shape[1:]:
                 raise ValueError("Shapes differ")
+            if is_padded:
+                named = rows != padding(rows.dtype)
+                rows, grad = rows[named], grad[named]
             if not are_rows(rows, shape[0]):
                 raise ValueError("Some are no rows")
             rounds = [slice(None)] if unique else _rounds(rows)
