@@ -27,7 +27,7 @@ STAMP := $(VENV)/.installed
 # Millrace anew: a second each, hundreds of times.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test unit interop schedules chaos check format docs bench profile release clean
+.PHONY: help demo test unit interop schedules chaos check format docs docs-serve bench profile release clean
 
 help:
 	@echo 'make demo    a cluster on this machine learns MNIST'
@@ -38,6 +38,7 @@ help:
 	@echo 'make chaos   kill and stop the tasks of a training, hundreds of times'
 	@echo 'make check   ruff, mypy and import-linter'
 	@echo 'make format  let ruff rewrite the sources'
+	@echo 'make docs-serve   the documentation as a site, on this machine'
 	@echo 'make docs    write docs/api-coverage.md, and the tables of docs/architecture.md'
 	@echo 'make bench   time Millrace, TensorFlow and PyTorch by turns, in one process and on clusters'
 	@echo 'make profile tell where each microsecond of a step goes, for every workload of the benchmark'
@@ -77,6 +78,7 @@ check: $(STAMP)
 	@echo 'ruff format';   $(PYTHON) -m ruff format --check .
 	@echo 'mypy';          $(PYTHON) -m mypy --strict -p millrace
 	@echo 'import-linter'; $(VENV)/bin/lint-imports
+	@echo 'mkdocs';        NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --quiet
 
 format: $(STAMP)
 	@$(PYTHON) -m ruff check --fix .
@@ -85,6 +87,9 @@ format: $(STAMP)
 docs: $(STAMP)
 	@$(PYTHON) docs/tools/api_coverage.py
 	@$(PYTHON) docs/tools/pass_tables.py
+
+docs-serve: $(STAMP)
+	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs serve
 
 # All parts run, whatever the first one says; a ratio below its target is a failure. The last table
 # has all of them. TensorFlow and PyTorch have environments of their own, in .bench.

@@ -10,13 +10,17 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import json
+import os
+import re
 import secrets
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from millrace.launchers.place import CLUSTER, JOB, TASK
 from millrace.launchers.ray_task import RayTask
+from millrace.platform.reachability import why_unreachable
 from millrace.rpc.security import TOKEN, TOKEN_FILE
 
 PACK, SPREAD = "PACK", "SPREAD"
@@ -104,6 +108,11 @@ def connect(address: str | None, runtime_env: Mapping[str, Any] | None = None) -
     except ImportError:
         raise RayError("Ray is missing: pip install 'millrace-tf[ray]'") from None
     if not ray.is_initialized():
+        where = address or os.environ.get("RAY_ADDRESS") or "this machine"
+        # Ray itself would try for minutes.
+        why = why_unreachable(where) if re.fullmatch(r"[^/]+:\d+", where) else ""
+        if why:
+            raise _no_cluster(where, why)
         try:
             ray.init(
                 address=address or "auto",
@@ -111,12 +120,15 @@ def connect(address: str | None, runtime_env: Mapping[str, Any] | None = None) -
                 logging_level="ERROR",
             )
         except (ConnectionError, ValueError, RuntimeError, TimeoutError) as error:
-            where = address or "RAY_ADDRESS or this machine"
-            raise RayError(
-                f"no cluster of Ray answers at {where} ({_first_line(error)}); start one "
-                "with `ray start --head`, or name one: RAY_ADDRESS=host:6379"
-            ) from None
+            raise _no_cluster(where, _first_line(error)) from None
     return ray
+
+
+def _no_cluster(where: str, why: str) -> RayError:
+    return RayError(
+        f"no cluster of Ray answers at {where} ({why}); start one with `ray start --head`, or name "
+        "one: RAY_ADDRESS=host:6379"
+    )
 
 
 class RayRun:
@@ -142,6 +154,8 @@ class RayRun:
         self._token = token or secrets.token_urlsafe(32)
         self._group: Any = None
         self._actors: dict[str, Any] = {}
+        #: When the tasks that are lost must have a place again.
+        self._place_by = time.monotonic() + _PLACE_SECONDS
         self.tasks = {name: TaskResult() for name in job.names}
 
     def run(self) -> int:
@@ -297,13 +311,16 @@ class RayRun:
                     "lost; the checkpoint is kept"
                 ) from None
             except self._ray.exceptions.RayError as error:
+                # Its bundle may still be of the node that was lost: Ray takes a while to move it.
                 lost.add(name)
-                if not self._may_restart(name):
+                if time.monotonic() > self._place_by:
                     raise RayError(f"{name} does not start: {_first_line(error)}") from None
                 continue
             self.tasks[name].address, self.tasks[name].node = address, node
         for name in lost:
             del self._actors[name]
+        if lost:
+            time.sleep(_POLL_SECONDS)
         return not lost
 
     def _replace(self, lost: set[str]) -> int | None:
@@ -313,6 +330,7 @@ class RayRun:
             self.tasks[name].last_lines = [f"its node {self.tasks[name].node} is lost"]
             if not self._may_restart(name):
                 return 1
+        self._place_by = time.monotonic() + _PLACE_SECONDS
         stops = [actor.stop.remote() for actor in self._actors.values()]
         self._ray.wait(stops, num_returns=len(stops), timeout=15.0)
         return None
