@@ -169,6 +169,7 @@ from millrace.ops.control_flow.frames import *
 from millrace.ops.control_flow.functional import *
 from millrace.ops.control_flow.loops import *
 from millrace.ops.control_flow.tensor_array import *
+from millrace.ops.control_flow.tensor_array_gradients import *
 from millrace.ops.control_flow.tensor_list import *
 from millrace.ops.data import parquet as _parquet  # registers its op type
 from millrace.ops.data.function_kernels import *

@@ -71,12 +71,8 @@ def graph_of(inputs: Any, graph: Graph | None = None) -> Graph:
 
 
 def _surrounds(graph: Graph, inner: Any) -> bool:
-    outer = getattr(inner, "outer", None)
-    while outer is not None:
-        if outer is graph:
-            return True
-        outer = getattr(outer, "outer", None)
-    return False
+    is_inside = getattr(inner, "is_inside", None)
+    return is_inside is not None and bool(is_inside(graph))
 
 
 @contextlib.contextmanager

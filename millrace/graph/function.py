@@ -6,6 +6,7 @@ collections are those of the outer graph, so that library code behaves as if it 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -51,6 +52,8 @@ class FuncGraph(Graph):
         self.arguments: list[Tensor] = []
         self.captures: dict[Tensor, Tensor] = {}
         self.outer_controls: list[Operation] = []
+        #: What a loop keeps of its body for its gradient; see `ops.control_flow.loop_gradient`.
+        self.kept: object = None
         self._collections = outer._collections
         self._device_stack = list(outer._device_stack)
         self._container = outer._container
@@ -107,13 +110,9 @@ class FuncGraph(Graph):
 
     def is_inside(self, graph: Graph) -> bool:
         """Whether `graph` is this one or around it."""
-        here: Graph = self
-        while True:
-            if here is graph:
-                return True
-            if not isinstance(here, FuncGraph):
-                return False
-            here = here.outer
+        if self is graph or self.outer is graph:
+            return True
+        return isinstance(self.outer, FuncGraph) and self.outer.is_inside(graph)
 
     def _adopt(self, tensor: Tensor) -> Tensor:
         return self.capture(tensor)
@@ -148,10 +147,21 @@ class Function:
     ) -> None:
         self.graph = graph
         self.name = graph.name
-        self.inputs = graph.arguments
+        self.inputs = list(graph.arguments)
         self.outputs = list(outputs)
         self.controls = list(controls)
         self.output_names: list[str] = []
+
+    @functools.cached_property
+    def counters(self) -> list[int]:
+        """Positions of the results that are an argument plus one: what counts iterations."""
+        found = []
+        for i, (before, after) in enumerate(zip(self.inputs, self.outputs, strict=False)):
+            if after.op.type == "AddV2" and after.op.inputs[0] is before:
+                step = after.op.inputs[1].op
+                if step.type == "Const" and step.attrs["value"].size == 1:
+                    found.extend([i] * bool(step.attrs["value"] == 1))
+        return found
 
     def to_name_attr_list(self) -> attr_value_pb2.NameAttrList:
         """How an attribute refers to this function."""

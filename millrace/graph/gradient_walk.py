@@ -472,6 +472,14 @@ def gradient_rule(op: Operation) -> Any:
     return rule
 
 
+def has_no_gradient(op: Operation) -> bool:
+    """Whether nothing flows back through an operation."""
+    try:
+        return gradient_rule(op) is NO_GRADIENT
+    except LookupError:
+        return False  # Who differentiates it is told.
+
+
 _jax_gradient: Callable[..., Any] | None = None
 
 

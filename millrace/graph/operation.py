@@ -238,6 +238,34 @@ class Operation:
         tensor._consumers.append(self)
         self.graph._note_change()
 
+    def _extend(
+        self,
+        inputs: Sequence[Tensor],
+        outputs: Sequence[tuple[DType, TensorShape]],
+        attrs: dict[str, Any],
+    ) -> list[Tensor]:
+        """Adds inputs and outputs to a branch or loop, whose gradient needs more of it.
+
+        Args:
+          inputs: The new inputs, after those that it has.
+          outputs: The types and shapes of the new outputs.
+          attrs: Attributes that change.
+
+        Returns:
+          The new outputs.
+        """
+        for tensor in inputs:
+            self._inputs.append(tensor)
+            tensor._consumers.append(self)
+        first = len(self.outputs)
+        for i, (dtype, shape) in enumerate(outputs, first):
+            tensor = Tensor(self, i, dtype)
+            tensor._shape = shape
+            self.outputs.append(tensor)
+        self.attrs = {**self.attrs, **attrs}  # Programs that were made of it have the old ones.
+        self.graph._note_change()
+        return self.outputs[first:]
+
     def _get_control_flow_context(self) -> Any:
         return self._control_flow_context
 

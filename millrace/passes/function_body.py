@@ -190,10 +190,15 @@ def slice_of(program: Program, results: list[Edge], controls: bool = True) -> li
     return [node for node in program.nodes if node in needed]
 
 
-def length_inputs(node: Node) -> list[Edge] | None:
+def length_inputs(node: Node, folded: dict[Edge, bool] | None = None) -> list[Edge] | None:
     """The inputs of a loop that decide its length, if they are known once all shapes are.
 
-    None for what is no loop, and for loops whose length only the run shows.
+    None for what is no loop, and for loops whose length only the run shows. The gradient's loop
+    is as long as the loop that it differentiates.
+
+    Args:
+      node: The node.
+      folded: What is known of `schedule.is_folded`; grows.
     """
     if forward_type(node) not in LOOPS:
         return None
@@ -201,6 +206,16 @@ def length_inputs(node: Node) -> list[Edge] | None:
     positions = deciding_positions(condition, body)
     if positions is None:
         return None
-    known: dict[Edge, bool] = {}
+    known: dict[Edge, bool] = {} if folded is None else folded
     edges = [node.inputs[i] for i in sorted(positions)]
-    return edges if all(is_folded(edge, known) for edge in edges) else None
+    return edges if all(is_folded(e, known) or _is_count(e, known) for e in edges) else None
+
+
+def _is_count(edge: Edge, folded: dict[Edge, bool]) -> bool:
+    """Whether an edge is the number of iterations of a loop whose length is known."""
+    return (
+        edge.node.type in LOOPS
+        and edge.index in edge.node.attrs["body"].counters
+        and is_folded(edge.node.inputs[edge.index], folded)
+        and length_inputs(edge.node, folded) is not None
+    )

@@ -14,7 +14,6 @@ from millrace.passes.function_body import (
     forward,
     forward_type,
     functions_of,
-    is_first_gradient,
     length_inputs,
     loop_functions,
 )
@@ -70,18 +69,46 @@ def can_compile(node: Node, folded: dict[Edge, bool]) -> bool:
         base = edge.dtype.base_dtype.name
         if base == "resource" and (variable := variable_of(edge)) is not None:
             base = variable.attrs["dtype"].name
+        if base == "variant" and _is_list(edge):
+            continue
         if base in _NOT_IN_XLA and not (node.type == "Assert" and _is_short_constant(edge)):
             return False
     for i, dtype in enumerate(node.output_types):
         if node.type in LOOPS and names_variable(node.inputs[i]):
             continue  # a handle goes through a loop unchanged
         name = dtype.base_dtype.name
+        if name == "variant" and _is_list(Edge(node, i)):
+            continue
         if name in _NOT_IN_XLA and not (
             name == "resource"
             and (variable_of(Edge(node, i)) is not None or is_array_handle(Edge(node, i)))
         ):
             return False
     return not functions_of(node) or _body_can_compile(node, folded)
+
+
+#: Ops that make lists of tensors which a program can hold.
+_LISTS = frozenset(("EmptyTensorList", "TensorListPushBack", "TensorListPopBack", "FakeParam"))
+#: Ops that hand variants on, as their caller gave them or as their inputs are.
+_HANDING_ON = frozenset(("_Arg", "AddN", "Identity", "StopGradient", "ZerosLike", *FIRST_ARGUMENT))
+
+
+def _is_list(edge: Edge) -> bool:
+    """Whether a variant is a list of tensors of types that XLA has."""
+    seen: set[Node] = set()
+    pending = [edge]
+    while pending:
+        node = pending.pop().node
+        if node in seen:
+            continue
+        seen.add(node)
+        if node.type not in _LISTS and node.type not in _HANDING_ON:
+            return False
+        element = node.attrs.get("element_dtype")
+        if element is not None and element.name in ("string", "resource"):
+            return False
+        pending.extend(e for e in node.inputs if e.dtype.base_dtype.name == "variant")
+    return True
 
 
 def _is_short_constant(edge: Edge) -> bool:
@@ -94,13 +121,13 @@ def _body_can_compile(node: Node, folded: dict[Edge, bool]) -> bool:
     """Whether a conditional or loop can be part of an XLA program.
 
     Its bodies must be pure and leave variables alone; a loop must keep its variables' shapes,
-    and for its gradient the number of iterations must be known while tracing.
+    and if it keeps values for its gradient, the number of iterations must be known while tracing.
     """
     if forward_type(node) in LOOPS:
         if forward(node)[1].get("_shapes_vary", False):
             return False
-        if is_first_gradient(node) and length_inputs(node) is None:
-            return False  # the host keeps the state of every iteration, a program only some
+        if _carries_lists(node) and length_inputs(node, folded) is None:
+            return False  # A program must know how long they get.
     for function in functions_of(node):
         body = body_of(node, function)
         known = _folded_arguments(node, function, body, folded)
@@ -116,6 +143,10 @@ def _body_can_compile(node: Node, folded: dict[Edge, bool]) -> bool:
             ):
                 return False
     return True
+
+
+def _carries_lists(node: Node) -> bool:
+    return any(dtype.base_dtype.name == "variant" for dtype in node.output_types)
 
 
 def _folded_arguments(

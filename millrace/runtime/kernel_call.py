@@ -21,7 +21,8 @@ from millrace.core.dead import DEAD
 from millrace.graph.constant_value import check_now
 from millrace.graph.registry import NO_GRADIENT
 from millrace.ops.control_flow.loop_lowering import NotCompilable, Stopped
-from millrace.ops.control_flow.tensor_array_value import TensorArrayValue, elementwise
+from millrace.ops.control_flow.tensor_array_value import elementwise
+from millrace.ops.control_flow.tensor_list_value import Collection
 from millrace.ops.random import philox
 from millrace.passes.function_body import body_of, deciding_positions, functions_of, slice_of
 from millrace.passes.node import (
@@ -471,7 +472,7 @@ def call(node: Node, inputs: list[Any], services: Services) -> list[Any]:
                 traced, on_host = True, False
             else:
                 inputs[i] = np.asarray(value)
-        elif isinstance(value, TensorArrayValue):
+        elif isinstance(value, Collection):
             has_array = True
             leaves = [leaf for leaf in jax.tree.leaves(value) if isinstance(leaf, jax.Array)]
             if leaves and (traced or any(isinstance(v, jax.core.Tracer) for v in leaves)):
@@ -607,7 +608,7 @@ def typed(value: Any, wanted: Any) -> Any:
     if type(value) is np.ndarray:
         if value.dtype == (object if wanted is None else wanted):
             return value
-    elif isinstance(value, VariableRef | TensorArrayValue) or value is DEAD:
+    elif isinstance(value, VariableRef | Collection) or value is DEAD:
         return value
     elif wanted is not None and isinstance(value, jax.Array):
         return value if value.dtype == wanted else value.astype(wanted)

@@ -16,7 +16,7 @@ from millrace.core import errors
 from millrace.core.convert import is_filled
 from millrace.core.dead import DEAD
 from millrace.core.positions import taker
-from millrace.ops.control_flow.tensor_array_value import TensorArrayValue
+from millrace.ops.control_flow.tensor_list_value import Collection
 from millrace.passes.frames import REGION, WAITING_REGION
 from millrace.passes.node import (
     Edge,
@@ -172,7 +172,7 @@ def host_value(value: Value) -> Value:
         )
     if isinstance(value, VariableRef):
         value = value.read()
-    if isinstance(value, TensorArrayValue):
+    if isinstance(value, Collection):
         return np.float32(0)  # a flow, seen from outside, is just a number
     array = value.copy() if type(value) is np.ndarray else np.array(value)
     return array if array.ndim else array[()]

@@ -17,7 +17,7 @@ from millrace.compiler import target
 from millrace.compiler.numpy_evaluator import evaluated
 from millrace.compiler.xla import jax, jnp
 from millrace.core import errors
-from millrace.ops.control_flow.tensor_array_value import TensorArrayValue
+from millrace.ops.control_flow.tensor_list_value import Collection
 from millrace.ops.random.philox import HostKey, key_of_words
 from millrace.passes.function_body import length_inputs
 from millrace.passes.node import Node
@@ -160,7 +160,7 @@ class TracedKernel:
         dynamic = [
             i
             for i, value in enumerate(inputs)
-            if i not in self._static and isinstance(value, np.ndarray | TensorArrayValue)
+            if i not in self._static and isinstance(value, np.ndarray | Collection)
         ]
         variables: dict[Node, Any] = {}
         for variable in self._read:

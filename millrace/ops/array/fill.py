@@ -22,7 +22,6 @@ from millrace.graph.tensor import Tensor
 from millrace.ops.array import shape as array_shape
 from millrace.ops.array.constant import constant
 from millrace.ops.array.rules import require_rank, zero_of
-from millrace.ops.control_flow import tensor_list_value
 from millrace.ops.math import reduction
 
 __all__ = ["fill", "ones", "ones_like", "zeros", "zeros_like"]
@@ -86,9 +85,7 @@ def fill(dims: Any, value: Any, name: str | None = None, layout: Any = None) -> 
 
 @op("ZerosLike(x: T) -> y: T", shape=unchanged, gradient=NO_GRADIENT)
 def ZerosLike(x: Any, *, xp: Any) -> Any:
-    """Zeros in the shape of the input; empty strings for strings, a list of zeros for a list."""
-    if x.ndim == 0 and x.dtype.hasobject and isinstance(x[()], tensor_list_value.TensorList):
-        return tensor_list_value.boxed(x[()].zeros())
+    """Zeros in the shape of the input; empty strings for strings."""
     return xp.broadcast_to(np.array(zero_of(x.dtype), x.dtype), x.shape)
 
 

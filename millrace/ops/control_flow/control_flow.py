@@ -23,7 +23,7 @@ from millrace.graph.defaults import (
 from millrace.graph.define import op
 from millrace.graph.function import FuncGraph
 from millrace.graph.operation import Operation
-from millrace.graph.registry import JAX_GRADIENT, NO_GRADIENT
+from millrace.graph.registry import NO_GRADIENT
 from millrace.graph.shape_inference import ShapeContext, none
 from millrace.graph.slices import IndexedSlices
 from millrace.graph.tensor import Tensor
@@ -31,6 +31,7 @@ from millrace.ops.array import cast
 from millrace.ops.array import identity as array_identity
 from millrace.ops.array import join as array_join
 from millrace.ops.control_flow import assertion, hoisted_reads, loop_lowering
+from millrace.ops.control_flow.branch_gradient import branch_gradient
 from millrace.ops.functions.traced_function import (
     TracedFunction,
     outer_controls,
@@ -191,8 +192,8 @@ _IF = (
     "(cond: Tcond, input: [Tin]) -> output: [Tout] where then_branch: func; else_branch: func; "
     "output_shapes: list(shape) = []; Tout: list(type)"
 )
-If = op(f"If{_IF}", shape=_if_shapes, gradient=JAX_GRADIENT, stateful=True)(_if_kernel)
-StatelessIf = op(f"StatelessIf{_IF}", shape=_if_shapes, gradient=JAX_GRADIENT)(_if_kernel)
+If = op(f"If{_IF}", shape=_if_shapes, gradient=branch_gradient, stateful=True)(_if_kernel)
+StatelessIf = op(f"StatelessIf{_IF}", shape=_if_shapes, gradient=branch_gradient)(_if_kernel)
 
 
 def cond(
@@ -302,8 +303,8 @@ _CASE = (
     "(branch_index: int32, input: [Tin]) -> output: [Tout] where branches: list(func) >= 1; "
     "output_shapes: list(shape) = []; Tout: list(type)"
 )
-Case = op(f"Case{_CASE}", shape=_case_shapes, gradient=JAX_GRADIENT, stateful=True)(_case_kernel)
-StatelessCase = op(f"StatelessCase{_CASE}", shape=_case_shapes, gradient=JAX_GRADIENT)(_case_kernel)
+Case = op(f"Case{_CASE}", shape=_case_shapes, gradient=branch_gradient, stateful=True)(_case_kernel)
+StatelessCase = op(f"StatelessCase{_CASE}", shape=_case_shapes, gradient=branch_gradient)(_case_kernel)
 
 
 def switch_case(

@@ -9,13 +9,14 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from millrace.compiler.xla import jax, jnp, lax
 from millrace.ops.control_flow import reversible_loop
 from millrace.ops.control_flow.tensor_array_value import TensorArrayValue
+from millrace.ops.control_flow.tensor_list_value import ABSENT, Collection, TensorList
 from millrace.ops.random import philox
 
 #: Longer loops are not counted ahead.
@@ -90,7 +91,7 @@ def as_predicate(value: Any) -> Any:
 
 def _is_static(value: Any) -> bool:
     """Whether a value is closed over rather than carried: host arrays and variables."""
-    return not isinstance(value, jax.Array | TensorArrayValue)
+    return not isinstance(value, jax.Array | Collection)
 
 
 def _arrays(outputs: list[Any]) -> list[Any]:
@@ -115,6 +116,8 @@ def conditional(
 
     operands = [args[i] for i in positions]
     runners = [runner(branch) for branch in branches]
+    if any(t.op.type == "FakeParam" for branch in branches for t in branch.outputs):
+        runners = _with_same_outputs(runners, operands)
     try:
         if index.dtype == bool:
             outputs, ok = lax.cond(index, runners[1], runners[0], operands)
@@ -131,23 +134,59 @@ def conditional(
     return outputs, ok
 
 
+def _with_same_outputs(runners: list[Any], operands: list[Any]) -> list[Any]:
+    """Branches that give zeros where only another one has a value."""
+    forms = [jax.eval_shape(run, operands)[0] for run in runners]
+    common = [
+        next((form for form in each if form is not ABSENT), ABSENT)
+        for each in zip(*forms, strict=True)
+    ]
+
+    def filled(run: Any) -> Any:
+        def run_and_fill(operands: list[Any]) -> Any:
+            outputs, ok = run(operands)
+            return [
+                jax.tree.map(lambda like: jnp.zeros(like.shape, like.dtype), form)
+                if output is ABSENT
+                else output
+                for output, form in zip(outputs, common, strict=True)
+            ], ok
+
+        return run_and_fill
+
+    return [filled(run) for run in runners]
+
+
 def loop(cond: Any, body: Any, values: list[Any], key: Any, invoke: Any) -> tuple[list[Any], Any]:
     """A while loop: by Python, by `lax.scan` when its length is known, or `reversible_loop`."""
     leaves = jax.tree.leaves([v for v in values if not _is_static(v)])
     has_tracers = any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
     if not invoke.traced and not has_tracers:
         return _python_loop(cond, body, values, key, invoke)
-    count = _fixed_length(cond, body, values, invoke)
+    counted = _counted(cond, body, values, invoke)
+    count = None if counted is None else counted.iterations
     if not has_tracers and count is None:
         holds = invoke(cond, values, key)[0][0]
         if not isinstance(holds, jax.core.Tracer):
             return _python_loop(cond, body, values, key, invoke)
     if count == 0:
         return list(values), True
-    return _lax_loop(cond, body, values, key, invoke, count)
+    outputs, ok = _lax_loop(cond, body, values, key, invoke, count)
+    if counted is not None:
+        # The gradient's loop can be counted too: it begins with a number that is known.
+        for i, value in counted.final.items():
+            outputs[i] = value
+    return outputs, ok
 
 
-def _fixed_length(cond: Any, body: Any, values: list[Any], invoke: Any) -> int | None:
+class _Counted(NamedTuple):
+    """A loop that was counted ahead: its iterations, and the last values of what it counts with."""
+
+    iterations: int
+    final: dict[int, np.ndarray]
+
+
+def _counted(cond: Any, body: Any, values: list[Any], invoke: Any) -> _Counted | None:
     positions = invoke.deciding_positions(cond, body)
     if positions is None or any(not isinstance(values[i], np.ndarray) for i in positions):
         return None
@@ -162,7 +201,11 @@ def _fixed_length(cond: Any, body: Any, values: list[Any], invoke: Any) -> int |
         results = invoke(body, state, None, only=wanted)[0]
         for i in wanted:
             state[i] = np.asarray(results[i])
-    return count
+    final = {i: state[i] for i in wanted}
+    for i in body.counters:
+        if isinstance(values[i], np.ndarray):
+            final[i] = values[i] + np.asarray(count, values[i].dtype)
+    return _Counted(count, final)
 
 
 def _python_loop(
@@ -198,7 +241,7 @@ def _lax_loop(
         outputs, ok = invoke(body, merged(carry), inner)
         return _arrays([outputs[i] for i in varying]), jnp.asarray(ok)
 
-    start = _settled([values[i] for i in varying], step)
+    start = _settled([values[i] for i in varying], step, count)
     try:
         if count is not None:
 
@@ -248,21 +291,26 @@ def _unrolled(
     return state, ok
 
 
-def _settled(start: list[Any], step: Any) -> list[Any]:
+def _settled(start: list[Any], step: Any, count: int | None) -> list[Any]:
     """Initial values in the form that one iteration leaves them in.
 
-    A TensorArray that was not written yet has no buffer; the first iteration shows its shape.
+    A TensorArray that was not written yet has no buffer; the first iteration shows its shape, and
+    by how much a list grows.
     """
     carry = [
         value.with_buffer() if isinstance(value, TensorArrayValue) and _is_known(value) else value
         for value in start
     ]
     carry = _arrays(carry)
-    if not any(isinstance(value, TensorArrayValue) and value.buffer is None for value in carry):
+    if not any(
+        isinstance(value, TensorArrayValue | TensorList) and value.buffer is None for value in carry
+    ):
         return carry
     shapes, _ = jax.eval_shape(lambda c: step(c, jnp.uint32(0)), carry)
     result = []
     for value, after in zip(carry, shapes, strict=True):
+        if isinstance(value, TensorList) and value.buffer is None:
+            value = _with_room(value, after, count)
         if (
             isinstance(value, TensorArrayValue)
             and value.buffer is None
@@ -274,6 +322,17 @@ def _settled(start: list[Any], step: Any) -> list[Any]:
             value = TensorArrayValue(value.dtype, None, base, value.element_shape)
         result.append(value)
     return result
+
+
+def _with_room(value: TensorList, after: TensorList, count: int | None) -> TensorList:
+    """A list in a buffer that has place for what all iterations push."""
+    growth = after.size - value.size
+    if not (value.size or growth):
+        return value
+    if count is None and growth > 0:
+        raise NotCompilable("A list grows, and only the run shows how often")
+    element = (value.items or after.items)[0]
+    return value.in_buffer(element, value.size + max(0, growth) * (count or 0))
 
 
 def _is_known(value: TensorArrayValue) -> bool:

@@ -18,11 +18,11 @@ from millrace.graph.convert import convert_to_tensor
 from millrace.graph.defaults import control_dependencies, get_default_graph, name_scope
 from millrace.graph.define import op
 from millrace.graph.function import FuncGraph, unique_function_name
-from millrace.graph.registry import JAX_GRADIENT
 from millrace.graph.shape_inference import ShapeContext
 from millrace.graph.tensor import Tensor
 from millrace.ops.array import identity as array_identity
 from millrace.ops.control_flow import hoisted_reads, loop_lowering
+from millrace.ops.control_flow.loop_gradient import while_gradient
 from millrace.ops.control_flow.structures import Leaves
 from millrace.ops.functions.traced_function import TracedFunction, outer_controls, share_captures
 from millrace.ops.math import comparison
@@ -48,10 +48,10 @@ _WHILE = (
     "(input: [T]) -> output: [T] where T: list(type); cond: func; body: func; "
     "output_shapes: list(shape) = []; parallel_iterations: int = 10"
 )
-While = op(f"While{_WHILE}", shape=_while_shapes, gradient=JAX_GRADIENT, stateful=True)(
+While = op(f"While{_WHILE}", shape=_while_shapes, gradient=while_gradient, stateful=True)(
     _while_kernel
 )
-StatelessWhile = op(f"StatelessWhile{_WHILE}", shape=_while_shapes, gradient=JAX_GRADIENT)(
+StatelessWhile = op(f"StatelessWhile{_WHILE}", shape=_while_shapes, gradient=while_gradient)(
     _while_kernel
 )
 

@@ -62,7 +62,6 @@ def TensorArrayV3(
     "TensorArrayWriteV3(handle: resource, index: int32, value: T, flow_in: float32) "
     "-> flow_out: float32",
     shape=scalars,
-    gradient=JAX_GRADIENT,
     stateful=True,
 )
 def TensorArrayWriteV3(
@@ -110,7 +109,6 @@ def _is_dynamic(handle: Any, node: Any) -> bool:
     "TensorArrayReadV3(handle: resource, index: int32, flow_in: float32) -> value: dtype "
     "where dtype: type",
     shape=unknown,
-    gradient=JAX_GRADIENT,
     stateful=True,
 )
 def TensorArrayReadV3(handle: Any, index: Any, flow_in: Any, *, xp: Any) -> Any:
@@ -129,7 +127,6 @@ def _gather_shape(c: ShapeContext) -> TensorShape:
     "TensorArrayGatherV3(handle: resource, indices: int32, flow_in: float32) -> value: dtype "
     "where dtype: type; element_shape: shape = ?",
     shape=_gather_shape,
-    gradient=JAX_GRADIENT,
     stateful=True,
 )
 def TensorArrayGatherV3(
@@ -157,7 +154,6 @@ def TensorArrayGatherV3(
     "TensorArrayScatterV3(handle: resource, indices: int32, value: T, flow_in: float32) "
     "-> flow_out: float32",
     shape=scalars,
-    gradient=JAX_GRADIENT,
     stateful=True,
 )
 def TensorArrayScatterV3(

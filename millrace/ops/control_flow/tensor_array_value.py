@@ -7,16 +7,18 @@ and become one buffer when a position is only known inside the XLA program.
 
 from __future__ import annotations
 
+import functools
+import operator
 from typing import Any
 
 import numpy as np
 
 from millrace.compiler.xla import jax, jnp
-from millrace.ops.control_flow.tensor_list_value import unset
+from millrace.ops.control_flow.tensor_list_value import ABSENT, Collection, TensorList, unset
 
 
 @jax.tree_util.register_pytree_node_class
-class TensorArrayValue:
+class TensorArrayValue(Collection):
     """Elements of a TensorArray.
 
     Invariant: exactly one of `items` (a list with None for what was not written) and
@@ -31,6 +33,7 @@ class TensorArrayValue:
         "element_shape",
         "is_gradient",
         "items",
+        "shapes",
     )
 
     def __init__(
@@ -40,6 +43,7 @@ class TensorArrayValue:
         buffer: Any = None,
         element_shape: tuple[int, ...] | None = None,
         is_gradient: bool = False,
+        shapes: tuple[tuple[int, ...] | None, ...] | None = None,
     ) -> None:
         self.dtype = dtype
         self.items = items
@@ -48,13 +52,17 @@ class TensorArrayValue:
         self.element_shape = element_shape
         #: Whether writes add up instead of being made once.
         self.is_gradient = is_gradient
+        #: Of gradients: the shapes of the elements that they belong to, where these differ.
+        self.shapes = shapes
         #: Whether an element can be read only once, and which were. Only known positions are
         #: followed, and only as long as the value stays in one program.
         self.clears = False
         self.cleared: set[int] = set()
 
     def _with(self, items: list[Any] | None, buffer: Any) -> TensorArrayValue:
-        other = TensorArrayValue(self.dtype, items, buffer, self.element_shape, self.is_gradient)
+        other = TensorArrayValue(
+            self.dtype, items, buffer, self.element_shape, self.is_gradient, self.shapes
+        )
         other.clears = self.clears
         return other
 
@@ -64,6 +72,7 @@ class TensorArrayValue:
             self.dtype,
             self.element_shape,
             self.is_gradient,
+            self.shapes,
         )
 
     @classmethod
@@ -109,7 +118,7 @@ class TensorArrayValue:
                     f"{list(shape)} but another has shape: {list(item.shape)}"
                 )
             parts.append(item)
-        return xp.stack(parts)
+        return _stack(parts, xp)
 
     def with_buffer(self) -> TensorArrayValue:
         """The same elements as one buffer."""
@@ -207,6 +216,69 @@ class TensorArrayValue:
             return xp.zeros(self.element_shape, self.dtype)
         return item
 
+    def empty_gradient(self) -> TensorArrayValue:
+        """An array of gradients for this one, without a gradient yet."""
+        if self.buffer is not None:
+            shape = tuple(self.buffer.shape[1:])
+            if isinstance(self.buffer, np.ndarray):
+                return TensorArrayValue(self.dtype, [None] * self.size, None, shape, True)
+            return TensorArrayValue(self.dtype, None, jnp.zeros_like(self.buffer), shape, True)
+        assert self.items is not None
+        found = self.shapes or tuple([None if i is None else tuple(i.shape) for i in self.items])
+        kinds = {shape for shape in found if shape is not None}
+        shape = kinds.pop() if len(kinds) == 1 else self.element_shape
+        return TensorArrayValue(
+            self.dtype, [None] * len(found), None, shape, True, found if kinds else None
+        )
+
+    def gradient(self, index: Any, xp: Any) -> Any:
+        """The gradient at `index`; zeros if there is none."""
+        if self.items is None or isinstance(index, jax.core.Tracer):
+            return self.read(index, xp)
+        position = int(index)
+        found = self.items[position]
+        return xp.zeros(self._shape_at(position), self.dtype) if found is None else found
+
+    def _shape_at(self, position: int) -> tuple[int, ...]:
+        found = self.shapes[position] if self.shapes is not None else None
+        return self._element_shape() if found is None else found
+
+    def gradients(self, indices: Any, xp: Any) -> Any:
+        """The gradients at `indices`, stacked."""
+        if self.items is None or isinstance(indices, jax.core.Tracer):
+            return self.stacked(xp)[indices]
+        items = self.items
+        zero = None
+        found = []
+        for position in indices.tolist():
+            item = items[position]
+            if item is None:
+                zero = xp.zeros(self._shape_at(position), self.dtype) if zero is None else zero
+                item = zero
+            found.append(item)
+        return _stack(found, xp) if found else xp.zeros((0, *self._element_shape()), self.dtype)
+
+    def add_rows(self, indices: Any, values: Any) -> TensorArrayValue:
+        """With the rows of `values` added at `indices`; of gradients."""
+        if isinstance(indices, jax.core.Tracer) or self.items is None:
+            return self.scatter(jnp.asarray(indices), values, False)
+        items = list(self.items)
+        for row, position in enumerate(indices.tolist()):
+            item, value = items[position], values[row]
+            items[position] = value if item is None else item + value
+        return self._with(items, None)
+
+
+def _stack(arrays: list[Any], xp: Any) -> Any:
+    """As `xp.stack`, which looks at each array several times."""
+    if xp is not np or not arrays[0].ndim:
+        return xp.stack(arrays)
+    first = arrays[0].shape
+    rows = np.concatenate(arrays)
+    if rows.shape[0] != first[0] * len(arrays):
+        raise ValueError(f"Elements of a TensorArray differ in shape from {list(first)}")
+    return rows.reshape((len(arrays), *first))
+
 
 def like(grad: Any, primal: Any) -> Any:
     """A gradient in the form (items or buffer) of the value that it belongs to."""
@@ -252,16 +324,37 @@ def _is_blank(value: TensorArrayValue) -> bool:
     return value.items is not None and all(item is None for item in value.items)
 
 
+#: Ordinary ops that flows and lists go through.
+_ELEMENTWISE = frozenset(
+    ("Add", "AddN", "AddV2", "Identity", "PreventGradient", "StopGradient", "ZerosLike")
+)
+
+
 def elementwise(op_type: str, inputs: list[Any]) -> Any:
-    """What an ordinary op does to a flow, or NotImplemented."""
+    """What an ordinary op does to a flow or a list, or NotImplemented."""
+    if op_type not in _ELEMENTWISE:
+        return NotImplemented
     flat = [v for group in inputs for v in (group if isinstance(group, list) else [group])]
+    there = [value for value in flat if value is not ABSENT]
+    if op_type in _ELEMENTWISE and len(there) < len(flat):
+        if not there:
+            return ABSENT
+        if not isinstance(there[0], TensorArrayValue):
+            return functools.reduce(operator.add, there)
+    if there and isinstance(there[0], TensorList):
+        return _elementwise_lists(op_type, there)
     if op_type in ("AddN", "AddV2", "Add"):
         return add(flat)
     if op_type in ("Identity", "StopGradient", "PreventGradient"):
         return flat[0]
     if op_type == "ZerosLike":
-        value = flat[0]
-        if value.items is not None:
-            return value._with([None] * value.size, None)
-        return jax.tree.map(jnp.zeros_like, value)
+        return flat[0].empty_gradient()
     return NotImplemented
+
+
+def _elementwise_lists(op_type: str, lists: list[TensorList]) -> Any:
+    if op_type in ("AddN", "AddV2", "Add"):
+        return functools.reduce(operator.add, lists)
+    if op_type in ("Identity", "StopGradient", "PreventGradient"):
+        return lists[0]
+    return lists[0].zeros() if op_type == "ZerosLike" else NotImplemented

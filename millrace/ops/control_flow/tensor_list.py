@@ -13,6 +13,8 @@ import numpy as np
 
 from millrace.core.tensor_shape import TensorShape, unknown_shape
 from millrace.graph.define import op
+from millrace.graph.gradient_walk import is_trainable, zeros_like
+from millrace.graph.operation import Operation
 from millrace.graph.registry import NO_GRADIENT
 from millrace.graph.shape_inference import ShapeContext, scalars
 from millrace.ops.control_flow.tensor_list_value import (
@@ -25,6 +27,9 @@ from millrace.ops.control_flow.tensor_list_value import (
 from millrace.platform import limits
 
 __all__: list[str] = []
+
+#: The shape of elements of which nothing is known.
+UNKNOWN_SHAPE = -1
 
 
 def _numpy_type(dtype: Any) -> Any:
@@ -57,15 +62,15 @@ def _element(tensors: TensorList, index: int, element_shape: Any) -> Any:
 
 
 def _checked(tensors: TensorList, item: Any) -> Any:
-    merged(tensors.shape, np.shape(item))
+    if tensors.shape is not None and not isinstance(item, TensorList):
+        merged(tensors.shape, tuple(item.shape))
     return item
 
 
 def _list_of(handle: Any) -> TensorList:
-    found = handle[()] if isinstance(handle, np.ndarray) and handle.dtype.hasobject else None
-    if not isinstance(found, TensorList):
+    if not isinstance(handle, TensorList):
         raise ValueError("Input handle is not a list of tensors.")
-    return found
+    return handle
 
 
 def _index(tensors: TensorList, index: Any) -> int:
@@ -107,11 +112,13 @@ _TYPES = "where element_dtype: type; shape_type: {int32, int64}"
     f"{_TYPES}",
     shape=scalars,
     gradient=NO_GRADIENT,
-    host=True,
+    static=("element_shape", "max_num_elements"),
 )
-def EmptyTensorList(element_shape: Any, max_num_elements: Any, *, element_dtype: Any) -> Any:
+def EmptyTensorList(
+    element_shape: Any, max_num_elements: Any, *, element_dtype: Any, xp: Any
+) -> Any:
     """A list without elements."""
-    return boxed(TensorList((), _numpy_type(element_dtype), _shape_of(element_shape)))
+    return TensorList([], _numpy_type(element_dtype), _shape_of(element_shape))
 
 
 @op(
@@ -127,36 +134,50 @@ def TensorListReserve(element_shape: Any, num_elements: Any, *, element_dtype: A
     if count < 0:
         raise ValueError(f"The number of elements to reserve must be non-negative: {count}")
     shape = _shape_of(element_shape)
-    return boxed(TensorList(tuple(unset(count)), _numpy_type(element_dtype), shape))
+    return TensorList(unset(count), _numpy_type(element_dtype), shape)
 
 
 @op(
     "TensorListPushBack(input_handle: variant, tensor: element_dtype) -> output_handle: variant "
     "where element_dtype: type",
     shape=scalars,
-    gradient=NO_GRADIENT,
-    host=True,
 )
-def TensorListPushBack(input_handle: Any, tensor: Any) -> Any:
+def TensorListPushBack(input_handle: Any, tensor: Any, *, xp: Any) -> Any:
     """The list with one more element at its end."""
     tensors = _list_of(input_handle)
-    return boxed(tensors.with_items((*tensors.items, _checked(tensors, tensor))))
+    return tensors.push(_checked(tensors, tensor))
 
 
 @op(
     "TensorListPopBack(input_handle: variant, element_shape: int32) -> "
     "(output_handle: variant, tensor: element_dtype) where element_dtype: type",
     shape=_pop_shape,
-    gradient=NO_GRADIENT,
-    host=True,
+    static=("element_shape",),
 )
-def TensorListPopBack(input_handle: Any, element_shape: Any) -> Any:
+def TensorListPopBack(input_handle: Any, element_shape: Any, *, xp: Any) -> Any:
     """The list without its last element, and that element."""
     tensors = _list_of(input_handle)
-    if not tensors.items:
-        raise ValueError("Trying to pop from an empty list.")
-    last = _element(tensors, len(tensors.items) - 1, element_shape)
-    return boxed(tensors.with_items(tensors.items[:-1])), last
+    rest, last = tensors.pop()
+    if last is None:
+        last = _element(tensors, rest.size, element_shape)
+    return rest, last
+
+
+@TensorListPushBack.gradient
+def _(op: Operation, grad: Any) -> Any:
+    pushed = op.inputs[1]
+    rest, last = TensorListPopBack(grad, UNKNOWN_SHAPE, element_dtype=pushed.dtype.base_dtype)
+    last.set_shape(pushed.shape)
+    return [rest, last if is_trainable(pushed) else None]
+
+
+@TensorListPopBack.gradient
+def _(op: Operation, rest: Any, last: Any) -> Any:
+    if rest is None:
+        rest = zeros_like(op.outputs[0])
+    if last is None:  # Of a type without gradients: the list must be as long all the same.
+        last = zeros_like(op.outputs[1])
+    return [TensorListPushBack(rest, last), None]
 
 
 @op(
@@ -167,7 +188,7 @@ def TensorListPopBack(input_handle: Any, element_shape: Any) -> Any:
 )
 def TensorListLength(input_handle: Any) -> Any:
     """How many elements a list has."""
-    return np.int32(len(_list_of(input_handle).items))
+    return np.int32(_list_of(input_handle).size)
 
 
 @op(
@@ -193,7 +214,7 @@ def TensorListResize(input_handle: Any, size: Any) -> Any:
     """The list with elements taken from its end, or elements that are not set added there."""
     tensors, count = _list_of(input_handle), int(size)
     kept = tensors.items[:count]
-    return boxed(tensors.with_items((*kept, *unset(count - len(kept)))))
+    return tensors.with_items([*kept, *unset(count - len(kept))])
 
 
 @op(
@@ -224,10 +245,10 @@ def TensorListSetItem(
     tensors = _list_of(input_handle)
     missing = int(index) + 1 - len(tensors.items)
     if resize_if_index_out_of_bounds and missing > 0:
-        tensors = tensors.with_items((*tensors.items, *unset(missing)))
+        tensors = tensors.with_items([*tensors.items, *unset(missing)])
     items = list(tensors.items)
     items[_index(tensors, index)] = _checked(tensors, item)
-    return boxed(tensors.with_items(tuple(items)))
+    return tensors.with_items(items)
 
 
 @op(
@@ -287,7 +308,7 @@ def TensorListGather(input_handle: Any, indices: Any, element_shape: Any) -> Any
 )
 def TensorListFromTensor(tensor: Any, element_shape: Any) -> Any:
     """The rows of a tensor as a list."""
-    return boxed(TensorList(tuple(tensor), tensor.dtype, _shape_of(element_shape)))
+    return TensorList(list(tensor), tensor.dtype, _shape_of(element_shape))
 
 
 @op(
@@ -300,8 +321,8 @@ def TensorListFromTensor(tensor: Any, element_shape: Any) -> Any:
 def TensorListScatterV2(tensor: Any, indices: Any, element_shape: Any, num_elements: Any) -> Any:
     """A list with the rows of a tensor at given positions."""
     count = max(int(num_elements), max((int(i) + 1 for i in indices), default=0))
-    empty = TensorList(tuple(unset(count)), tensor.dtype, _shape_of(element_shape))
-    return boxed(_scattered(empty, tensor, indices))
+    empty = TensorList(unset(count), tensor.dtype, _shape_of(element_shape))
+    return _scattered(empty, tensor, indices)
 
 
 @op(
@@ -315,15 +336,15 @@ def TensorListScatterIntoExistingList(input_handle: Any, tensor: Any, indices: A
     """The list with the rows of a tensor at given positions."""
     tensors = _list_of(input_handle)
     missing = max((int(i) + 1 for i in indices), default=0) - len(tensors.items)
-    tensors = tensors.with_items((*tensors.items, *unset(missing)))
-    return boxed(_scattered(tensors, tensor, indices))
+    tensors = tensors.with_items([*tensors.items, *unset(missing)])
+    return _scattered(tensors, tensor, indices)
 
 
 def _scattered(tensors: TensorList, rows: Any, indices: Any) -> TensorList:
     items = list(tensors.items)
     for position, row in zip(indices, rows, strict=True):
         items[_index(tensors, position)] = _checked(tensors, row)
-    return tensors.with_items(tuple(items))
+    return tensors.with_items(items)
 
 
 @op(

@@ -1,46 +1,188 @@
-"""The run-time value of a list of tensors: what a variant holds that a v2 loop carries."""
+"""The run-time value of a list of tensors: what a loop carries that keeps values for its gradient.
+
+A list is never changed: a push gives a longer list, a pop a shorter one. On the host all lists
+that grew from one another share one Python list, of which each sees the first `size` elements, so
+that a push costs the same however long the list is. Inside an XLA program a list is a buffer of
+fixed capacity with a number of elements; what lies behind them is never read.
+"""
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import numpy as np
 
+from millrace.compiler.xla import jax, jnp, lax
 from millrace.platform import limits
 
 #: The shape of an element, with -1 where it is not known; None when the rank is not.
 ElementShape = tuple[int, ...] | None
 
 
-@dataclasses.dataclass(frozen=True)
-class TensorList:
-    """The elements (None for one that was not set), and what each must look like."""
+class Collection:
+    """A value that is several tensors: of a TensorArray, or of a list of tensors."""
 
-    items: tuple[Any, ...]
-    dtype: Any
-    shape: ElementShape
+    __slots__ = ()
 
-    def with_items(self, items: tuple[Any, ...]) -> TensorList:
+
+@jax.tree_util.register_pytree_node_class
+class Absent(Collection):
+    """No value: what a branch gives in place of what only another branch has."""
+
+    __slots__ = ()
+
+    def tree_flatten(self) -> tuple[Any, Any]:
+        """For JAX: nothing is inside."""
+        return (), None
+
+    @classmethod
+    def tree_unflatten(cls, auxiliary: Any, children: Any) -> Absent:
+        """For JAX: the inverse of `tree_flatten`."""
+        return ABSENT
+
+
+ABSENT = Absent()
+
+
+@jax.tree_util.register_pytree_node_class
+class TensorList(Collection):
+    """Elements, and what each must look like.
+
+    Invariant: `buffer` is None, and the elements are the first `size` of `_shared` (None for one
+    that was not set); or it holds `capacity` elements (each leaf has one more axis, the first),
+    of which `count` are there.
+    """
+
+    __slots__ = ("_shared", "buffer", "count", "dtype", "shape", "size")
+
+    def __init__(
+        self,
+        items: list[Any] | None,
+        dtype: Any,
+        shape: ElementShape,
+        size: int | None = None,
+        buffer: Any = None,
+        count: Any = None,
+    ) -> None:
+        self._shared: list[Any] = [] if items is None else items
+        self.size = len(self._shared) if size is None else size
+        self.dtype = dtype
+        self.shape = shape
+        self.buffer = buffer
+        self.count = count
+
+    @property
+    def items(self) -> list[Any]:
+        """The elements; of a list of the host only."""
+        return self._shared if len(self._shared) == self.size else self._shared[: self.size]
+
+    def with_items(self, items: list[Any]) -> TensorList:
         """A list like this one, of other elements."""
         return TensorList(items, self.dtype, self.shape)
 
+    def push(self, item: Any) -> TensorList:
+        """The list with one more element at its end."""
+        if self.buffer is not None:
+            buffer = jax.tree.map(
+                lambda rows, leaf: lax.dynamic_update_index_in_dim(
+                    rows, jnp.asarray(leaf, rows.dtype), self.count, 0
+                ),
+                self.buffer,
+                item,
+            )
+            return self.with_buffer(buffer, self.count + 1)
+        shared = self._shared
+        if len(shared) != self.size:  # Another list has grown from this one.
+            shared = shared[: self.size]
+        shared.append(item)
+        return TensorList(shared, self.dtype, self.shape, self.size + 1)
+
+    def pop(self) -> tuple[TensorList, Any]:
+        """The list without its last element, and that element (None if it was not set)."""
+        if self.buffer is not None:
+            last = self.count - 1
+            item = jax.tree.map(
+                lambda rows: lax.dynamic_index_in_dim(rows, last, 0, keepdims=False), self.buffer
+            )
+            return self.with_buffer(self.buffer, last), item
+        last = self.size - 1
+        if last < 0:
+            raise ValueError("Trying to pop from an empty list.")
+        return TensorList(self._shared, self.dtype, self.shape, last), self._shared[last]
+
+    def with_buffer(self, buffer: Any, count: Any) -> TensorList:
+        """A list like this one, in a buffer."""
+        return TensorList(None, self.dtype, self.shape, 0, buffer, count)
+
+    def in_buffer(self, element: Any, capacity: int) -> TensorList:
+        """The same elements in a buffer that has place for `capacity`.
+
+        Args:
+          element: The shapes and types of an element: a tree of what has both.
+          capacity: At least as many as there are elements.
+        """
+        items = self.items
+
+        def rows(like: Any, *leaves: Any) -> Any:
+            base = jnp.zeros((capacity, *like.shape), like.dtype)
+            return base.at[: len(leaves)].set(jnp.stack(leaves)) if leaves else base
+
+        return self.with_buffer(jax.tree.map(rows, element, *items), jnp.int32(len(items)))
+
     def __add__(self, other: Any) -> TensorList:
         """The sums of the elements, as AddN asks for: gradients of one list add up."""
-        if not isinstance(other, TensorList) or len(other.items) != len(self.items):
+        if not isinstance(other, TensorList):
+            return NotImplemented
+        shape = merged(self.shape, other.shape)
+        if self.buffer is not None or other.buffer is not None:
+            one, two = (
+                value if value.buffer is not None else value.in_buffer(*_room(with_room))
+                for value, with_room in ((self, other), (other, self))
+            )
+            total = jax.tree.map(jnp.add, one.buffer, two.buffer)
+            return TensorList(None, self.dtype, shape, 0, total, one.count)
+        if other.size != self.size:
             return NotImplemented
         pairs = zip(self.items, other.items, strict=True)
-        return TensorList(
-            tuple(b if a is None else a if b is None else a + b for a, b in pairs),
-            self.dtype,
-            merged(self.shape, other.shape),
-        )
+        items = [b if a is None else a if b is None else a + b for a, b in pairs]
+        return TensorList(items, self.dtype, shape)
+
+    __radd__ = __add__
 
     def zeros(self) -> TensorList:
         """The list with zeros for the elements."""
-        return self.with_items(
-            tuple(None if item is None else np.zeros_like(item) for item in self.items)
-        )
+        if self.buffer is not None:
+            return self.with_buffer(jax.tree.map(jnp.zeros_like, self.buffer), self.count)
+        return self.with_items([_zeros(item) for item in self.items])
+
+    def tree_flatten(self) -> tuple[Any, Any]:
+        """For JAX: the arrays inside."""
+        if self.buffer is not None:
+            return (self.buffer, self.count), (self.dtype, self.shape)
+        return tuple(self.items), (self.dtype, self.shape, None)
+
+    @classmethod
+    def tree_unflatten(cls, auxiliary: Any, children: Any) -> TensorList:
+        """For JAX: the inverse of `tree_flatten`."""
+        if len(auxiliary) == 3:
+            return cls(list(children), *auxiliary[:2])
+        return cls(None, *auxiliary, 0, *children)
+
+
+def _room(value: TensorList) -> tuple[Any, int]:
+    """What a buffer holds: the form of an element, and how many."""
+    leaves = jax.tree.leaves(value.buffer)
+    element = jax.tree.map(
+        lambda rows: jax.ShapeDtypeStruct(rows.shape[1:], rows.dtype),  # type: ignore[no-untyped-call]
+        value.buffer,
+    )
+    return element, leaves[0].shape[0] if leaves else 0
+
+
+def _zeros(item: Any) -> Any:
+    if item is None:
+        return None
+    return item.zeros() if isinstance(item, TensorList) else np.zeros_like(item)
 
 
 def merged(one: ElementShape, other: ElementShape) -> ElementShape:

@@ -7,7 +7,7 @@ import numpy as np
 from millrace.compiler.xla import ArrayImpl, jax
 from millrace.core.dead import DEAD
 from millrace.core.written import Written
-from millrace.ops.control_flow.tensor_array_value import TensorArrayValue
+from millrace.ops.control_flow.tensor_list_value import Collection
 from millrace.passes.node import Edge, Node, is_variable_edge, variable_of
 from millrace.runtime.found import FoundVariables
 from millrace.runtime.future import Future
@@ -148,6 +148,6 @@ def _on_host(value: Value) -> Value:
         return value
     return (
         jax.tree.map(np.asarray, value)
-        if isinstance(value, TensorArrayValue)
+        if isinstance(value, Collection)
         else np.asarray(value)
     )
