@@ -14,6 +14,7 @@ from tensorboard.compat.proto import attr_value_pb2, node_def_pb2, op_def_pb2
 
 from millrace.core import device_spec
 from millrace.core.dtypes import DType
+from millrace.core.tensor_shape import TensorShape
 from millrace.graph import attributes, stacks
 from millrace.graph.registry import OpDefinition
 from millrace.graph.tensor import Tensor

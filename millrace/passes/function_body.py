@@ -52,13 +52,6 @@ def forward_type(node: Node) -> str:
     return forward(node)[0] if node.type == "VectorJacobianProduct" else node.type
 
 
-def is_first_gradient(node: Node) -> bool:
-    """Whether the node is the gradient of an op that is no gradient itself."""
-    return (
-        node.type == "VectorJacobianProduct" and node.attrs["op_type"] != b"VectorJacobianProduct"
-    )
-
-
 def functions_of(node: Node) -> list[Function]:
     """The functions that a node may call."""
     if forward_type(node) not in FIRST_ARGUMENT:

@@ -43,7 +43,7 @@ def compilable(program: Program) -> Callable[[Node], bool]:
 _NOT_IN_XLA = frozenset(("string", "variant", "resource"))
 
 
-def can_compile(node: Node, folded: dict[Edge, bool]) -> bool:
+def can_compile(node: Node, folded: dict[Edge, bool], in_body: bool = False) -> bool:
     """Whether a node may be part of an XLA program.
 
     A host kernel may when its inputs are known while the program is traced.
@@ -51,6 +51,7 @@ def can_compile(node: Node, folded: dict[Edge, bool]) -> bool:
     Args:
       node: The node.
       folded: What is known already of `schedule.is_folded`; grows.
+      in_body: Whether it is part of a body that is to be compiled with its caller.
     """
     if not node.definition.is_pure and not (
         node.definition.is_foldable
@@ -69,7 +70,7 @@ def can_compile(node: Node, folded: dict[Edge, bool]) -> bool:
         base = edge.dtype.base_dtype.name
         if base == "resource" and (variable := variable_of(edge)) is not None:
             base = variable.attrs["dtype"].name
-        if base == "variant" and _is_list(edge):
+        if base == "variant" and _is_list(edge, folded, in_body):
             continue
         if base in _NOT_IN_XLA and not (node.type == "Assert" and _is_short_constant(edge)):
             return False
@@ -77,7 +78,7 @@ def can_compile(node: Node, folded: dict[Edge, bool]) -> bool:
         if node.type in LOOPS and names_variable(node.inputs[i]):
             continue  # a handle goes through a loop unchanged
         name = dtype.base_dtype.name
-        if name == "variant" and _is_list(Edge(node, i)):
+        if name == "variant" and _is_list(Edge(node, i), folded, in_body):
             continue
         if name in _NOT_IN_XLA and not (
             name == "resource"
@@ -89,20 +90,25 @@ def can_compile(node: Node, folded: dict[Edge, bool]) -> bool:
 
 #: Ops that make lists of tensors which a program can hold.
 _LISTS = frozenset(("EmptyTensorList", "TensorListPushBack", "TensorListPopBack", "FakeParam"))
-#: Ops that hand variants on, as their caller gave them or as their inputs are.
-_HANDING_ON = frozenset(("_Arg", "AddN", "Identity", "StopGradient", "ZerosLike", *FIRST_ARGUMENT))
+#: Ops that hand variants on, as their inputs are.
+_HANDING_ON = frozenset(("AddN", "Identity", "StopGradient", "ZerosLike", *FIRST_ARGUMENT))
 
 
-def _is_list(edge: Edge) -> bool:
-    """Whether a variant is a list of tensors of types that XLA has."""
+def _is_list(edge: Edge, folded: dict[Edge, bool], in_body: bool) -> bool:
+    """Whether a variant is a list of tensors of types that XLA has, and made in the program.
+
+    One that comes from outside of the program may be of any length: each would be a program.
+    """
     seen: set[Node] = set()
     pending = [edge]
     while pending:
         node = pending.pop().node
-        if node in seen:
+        if node in seen or (in_body and node.type == "_Arg"):
             continue
         seen.add(node)
         if node.type not in _LISTS and node.type not in _HANDING_ON:
+            return False
+        if node.type in LOOPS and length_inputs(node, folded) is None:
             return False
         element = node.attrs.get("element_dtype")
         if element is not None and element.name in ("string", "resource"):
@@ -133,7 +139,7 @@ def _body_can_compile(node: Node, folded: dict[Edge, bool]) -> bool:
         known = _folded_arguments(node, function, body, folded)
         for inner in body.nodes:
             if (
-                not can_compile(inner, known)
+                not can_compile(inner, known, in_body=True)
                 or schedule.writes_state(inner)
                 or inner.type == "Assert"
                 or any(

@@ -304,7 +304,9 @@ _CASE = (
     "output_shapes: list(shape) = []; Tout: list(type)"
 )
 Case = op(f"Case{_CASE}", shape=_case_shapes, gradient=branch_gradient, stateful=True)(_case_kernel)
-StatelessCase = op(f"StatelessCase{_CASE}", shape=_case_shapes, gradient=branch_gradient)(_case_kernel)
+StatelessCase = op(f"StatelessCase{_CASE}", shape=_case_shapes, gradient=branch_gradient)(
+    _case_kernel
+)
 
 
 def switch_case(

@@ -38,7 +38,7 @@ _SAME_FORM = {"TensorArrayWriteV3": 3, "TensorArrayScatterV3": 3, "Identity": 0}
 
 
 class _Variable(NamedTuple):
-    """A loop variable of the gradient's loop: where it starts, and what an iteration makes of it."""
+    """A variable of the gradient's loop: where it starts, and what an iteration makes of it."""
 
     start: Tensor
     argument: Tensor
@@ -58,7 +58,9 @@ class _LoopGradient:
         self._outer = get_default_graph()
         self._body: Function = op.attrs["body"]
         self._kept = _Kept.of(op)
-        self._unchanged = [o is i for o, i in zip(self._body.outputs, self._body.inputs, strict=True)]
+        self._unchanged = [
+            o is i for o, i in zip(self._body.outputs, self._body.inputs, strict=True)
+        ]
         self._positions = {tensor: i for i, tensor in enumerate(self._body.inputs)}
         self._graph = BackwardGraph(
             "while_grad_body", self._outer, self._body.graph, self._bring, self._form_of
@@ -93,9 +95,11 @@ class _LoopGradient:
         self._kept.extend()
         variables = [_Variable(self._kept.count_output, remaining, less)]
         for i, argument, output in zip(carried, given, outputs, strict=True):
-            variables.append(_Variable(self._start(grads[i], self._op.outputs[i]), argument, output))
+            start = _start(grads[i], self._op.outputs[i])
+            variables.append(_Variable(start, argument, output))
         for i, (argument, output) in sums.items():
-            variables.append(_Variable(self._start(grads[i], self._op.inputs[i]), argument, output))
+            start = _start(grads[i], self._op.inputs[i])
+            variables.append(_Variable(start, argument, output))
         for place, argument, output in self._lists:
             variables.append(_Variable(self._op.outputs[place], argument, output))
         made = self._loop(variables)
@@ -108,17 +112,15 @@ class _LoopGradient:
 
     def _active(self, grads: list[Any]) -> set[int]:
         """Loop variables that have a gradient in some iteration."""
-        reached = {}
-        pending = [i for i, grad in enumerate(grads) if grad is not None and i < len(self._unchanged)]
-        pending = [i for i in pending if is_trainable(self._op.outputs[i])]
+        outputs = self._op.outputs
+        pending = [i for i, g in enumerate(grads) if g is not None and is_trainable(outputs[i])]
         active: set[int] = set()
         while pending:
             i = pending.pop()
             if i in active:
                 continue
             active.add(i)
-            reached[i] = reached_inputs(self._body, self._body.outputs[i])
-            pending.extend(reached[i])
+            pending.extend(reached_inputs(self._body, self._body.outputs[i]))
         return active
 
     def _argument(self, i: int, kind: str) -> Tensor:
@@ -126,9 +128,6 @@ class _LoopGradient:
         if dtype == dtypes.variant:
             shape = _SCALAR
         return self._graph.add_argument(dtype, shape, kind)
-
-    def _start(self, grad: Any, like: Tensor) -> Tensor:
-        return zeros_like(like) if grad is None else convert_to_tensor(grad)
 
     def _bring(self, tensor: Tensor) -> Tensor:
         """The value that a tensor of the body had in the iteration that is differentiated."""
@@ -188,6 +187,10 @@ class _LoopGradient:
                 **keywords,
             )
         return made.outputs[: len(variables)]
+
+
+def _start(grad: Any, like: Tensor) -> Tensor:
+    return zeros_like(like) if grad is None else convert_to_tensor(grad)
 
 
 def _is_array(tensor: Tensor) -> bool:
@@ -298,4 +301,3 @@ class _Kept:
                 "output_shapes": [*shapes, *[_SCALAR] * len(starts)],
             },
         )
-

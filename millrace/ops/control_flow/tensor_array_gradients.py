@@ -29,9 +29,7 @@ def EmptyGradientArray(flow: Any, *, xp: Any) -> Any:
     return flow.empty_gradient()
 
 
-@op(
-    "_AddToElement(gradient: float32, index: int32, value: T) -> sum: float32", shape=scalars
-)
+@op("_AddToElement(gradient: float32, index: int32, value: T) -> sum: float32", shape=scalars)
 def AddToElement(gradient: Any, index: Any, value: Any, *, xp: Any) -> Any:
     """The array of gradients with `value` added to one of them."""
     return gradient.write(index, value, True)
@@ -46,9 +44,7 @@ def GradientOfElement(gradient: Any, index: Any, *, xp: Any) -> Any:
     return gradient.gradient(index, xp)
 
 
-@op(
-    "_AddToElements(gradient: float32, indices: int32, values: T) -> sum: float32", shape=scalars
-)
+@op("_AddToElements(gradient: float32, indices: int32, values: T) -> sum: float32", shape=scalars)
 def AddToElements(gradient: Any, indices: Any, values: Any, *, xp: Any) -> Any:
     """The array of gradients with the rows of `values` added to some of them."""
     return gradient.add_rows(indices, values)

@@ -226,9 +226,9 @@ class TensorArrayValue(Collection):
         assert self.items is not None
         found = self.shapes or tuple([None if i is None else tuple(i.shape) for i in self.items])
         kinds = {shape for shape in found if shape is not None}
-        shape = kinds.pop() if len(kinds) == 1 else self.element_shape
+        common = kinds.pop() if len(kinds) == 1 else self.element_shape
         return TensorArrayValue(
-            self.dtype, [None] * len(found), None, shape, True, found if kinds else None
+            self.dtype, [None] * len(found), None, common, True, found if kinds else None
         )
 
     def gradient(self, index: Any, xp: Any) -> Any:

@@ -165,8 +165,8 @@ class TensorList(Collection):
     def tree_unflatten(cls, auxiliary: Any, children: Any) -> TensorList:
         """For JAX: the inverse of `tree_flatten`."""
         if len(auxiliary) == 3:
-            return cls(list(children), *auxiliary[:2])
-        return cls(None, *auxiliary, 0, *children)
+            return cls(list(children), auxiliary[0], auxiliary[1])
+        return cls(None, auxiliary[0], auxiliary[1], 0, children[0], children[1])
 
 
 def _room(value: TensorList) -> tuple[Any, int]:

@@ -146,8 +146,4 @@ def _variable(edge: Edge) -> Node | None:
 def _on_host(value: Value) -> Value:
     if value is DEAD:
         return value
-    return (
-        jax.tree.map(np.asarray, value)
-        if isinstance(value, Collection)
-        else np.asarray(value)
-    )
+    return jax.tree.map(np.asarray, value) if isinstance(value, Collection) else np.asarray(value)
