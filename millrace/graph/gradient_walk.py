@@ -28,6 +28,9 @@ from millrace.graph.slices import (
 )
 from millrace.graph.tensor import Tensor
 
+#: Ops whose gradient is built of that of their bodies: what has no gradient stays so inside.
+WITH_BODIES = frozenset(("If", "StatelessIf", "Case", "StatelessCase", "While", "StatelessWhile"))
+
 
 class AggregationMethod:
     """How gradients that meet at one tensor are added up."""
@@ -349,10 +352,11 @@ class _Walk:
         rule = gradient_rule(unit)
         if rule is NO_GRADIENT:
             return [None] * len(unit.inputs)
-        out_grads = [
-            zeros_like(tensor) if grad is None and is_trainable(tensor) else grad
-            for tensor, grad in zip(unit.outputs, out_grads, strict=True)
-        ]
+        if unit.type not in WITH_BODIES:
+            out_grads = [
+                zeros_like(tensor) if grad is None and is_trainable(tensor) else grad
+                for tensor, grad in zip(unit.outputs, out_grads, strict=True)
+            ]
         with (
             self._graph.name_scope(f"{unit.name}_grad"),
             self.device_of(unit),

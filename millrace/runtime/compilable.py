@@ -169,10 +169,27 @@ def _folded_arguments(
         outputs = loop_functions(node)[1].outputs
         inputs = loop_functions(node)[1].inputs
         unchanged = [o is i for o, i in zip(outputs, inputs, strict=True)]
-    return {
+    known = {
         edge: unchanged[i] and schedule.is_folded(node.inputs[first + i], folded)
         for i, edge in enumerate(body.arguments)
     }
+    for i, edge in enumerate(body.arguments):
+        if edge.dtype.base_dtype.name == "variant":
+            known[edge] = _keeps_known(node.inputs[first + i], folded)
+    return known
+
+
+def _keeps_known(edge: Edge, folded: dict[Edge, bool]) -> bool:
+    """Whether a list holds what is known while tracing: a loop has kept, say, a shape."""
+    node = edge.node
+    if node.type not in LOOPS:
+        return False
+    function = loop_functions(node)[1]
+    body = body_of(node, function)
+    pushed = body.results[edge.index].node
+    if pushed.type != "TensorListPushBack" or pushed.inputs[0] != body.arguments[edge.index]:
+        return False
+    return schedule.is_folded(pushed.inputs[1], _folded_arguments(node, function, body, folded))
 
 
 def _initial_draws(program: Program) -> set[Node]:

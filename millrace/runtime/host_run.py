@@ -10,12 +10,14 @@ from millrace.compiler.xla import jax
 from millrace.core import errors
 from millrace.passes.node import Edge, Node
 from millrace.platform import process_tuning
-from millrace.runtime import guarded_writes
+from millrace.runtime import body_tape, guarded_writes, kernel_call
 from millrace.runtime.kernel_call import Services, StoredState, run_nodes
 from millrace.runtime.split_stage import SeenShapes
 from millrace.runtime.stage_form import StageForm
 from millrace.runtime.stage_program import random_key
 from millrace.runtime.tape import MAX_NODES, Tape
+
+kernel_call.register_host_bodies(body_tape.prepared)
 
 #: So often a stage runs before it gets a tape.
 RUNS_WITHOUT_TAPE = 1

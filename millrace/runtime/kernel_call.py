@@ -151,6 +151,22 @@ class Services:
         return traced
 
 
+def key_number(node: Node) -> int:
+    """The number by which a random op in a body derives its key from the body's."""
+    seeds = f"{node.name} {node.attrs.get('seed', 0)} {node.attrs.get('seed2', 0)}"
+    return zlib.crc32(seeds.encode())
+
+
+#: Makes bodies on the host ready; see `body_tape`.
+_prepare_host_body: Callable[..., Any] | None = None
+
+
+def register_host_bodies(prepare: Callable[..., Any]) -> None:
+    """Registers what makes bodies on the host ready."""
+    global _prepare_host_body
+    _prepare_host_body = prepare
+
+
 class _Overridden:
     """Variables of which some read as other values: those that are differentiated."""
 
@@ -204,6 +220,14 @@ class Invoker:
         """See `function_body.deciding_positions`."""
         return deciding_positions(body_of(self._node, condition), body_of(self._node, body))
 
+    def prepared(self, function: Any, args: list[Any]) -> Any:
+        """A body on the host, ready to be called with such arguments; None inside a trace."""
+        if self._services.traced or self._overrides or _prepare_host_body is None:
+            return None
+        if any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(args)):
+            return None
+        return _prepare_host_body(self._services, self._node, function, args)
+
     def __call__(
         self,
         function: Any,
@@ -224,6 +248,10 @@ class Invoker:
         Returns:
           The outputs (None for those not wanted), and whether all checks inside hold.
         """
+        if only is None and controls:
+            ready = self.prepared(function, args)
+            if ready is not None:
+                return ready(args, key), True
         program = body_of(self._node, function)
         env: dict[Edge, Any] = dict(zip(program.arguments, args, strict=True))
         holds: list[Any] = []
@@ -244,8 +272,7 @@ class Invoker:
         def key_of(inner: Node) -> Any:
             if key is None:
                 return None
-            seeds = f"{inner.name} {inner.attrs.get('seed', 0)} {inner.attrs.get('seed2', 0)}"
-            return philox.fold_in(key, zlib.crc32(seeds.encode()))
+            return philox.fold_in(key, key_number(inner))
 
         services = self._services
         state: VariableState = services.state
@@ -267,7 +294,7 @@ class Invoker:
         run_nodes(nodes, env, inner_services)
         outputs: list[Any] = [None] * len(program.results)
         for i in wanted:
-            outputs[i] = _result(program.results[i], env, state)
+            outputs[i] = result_of(program.results[i], env, state)
         return outputs, (jnp.all(jnp.stack(holds)) if holds else True)
 
 
@@ -279,7 +306,8 @@ def _complaint(node: Node, message: Any, values: tuple[Any, ...]) -> str:
     return str(message(*values))
 
 
-def _result(edge: Edge, env: dict[Edge, Any], state: VariableState) -> Any:
+def result_of(edge: Edge, env: dict[Edge, Any], state: VariableState) -> Any:
+    """What a body returns for an edge: a value, or a variable that it hands on."""
     if edge in env:
         return env[edge]
     if edge.node.type == "Const":
@@ -327,12 +355,15 @@ class _Form:
         "only_type",
         "output_slices",
         "output_types",
+        "tapes",
         "traced",
     )
 
     def __init__(self, node: Node) -> None:
         definition = node.definition
         self.inputs = _input_ways(node)
+        #: The code of its functions on the host; see `body_tape`.
+        self.tapes: dict[Any, Any] = {}
         self.deciding = memory.deciding_inputs(node)
         self.input_slices = definition.signature.input_slices(node.attrs)
         self.output_slices = definition.signature.output_slices(node.attrs)

@@ -66,6 +66,27 @@ _SPECIALS = {
 }
 #: What those kernels take that are run ahead of all steps.
 _FOLDABLE = frozenset(("xp", "node", "check"))
+#: Ops that take one element, or several, out of an array or list of tensors.
+_TAKING = frozenset(
+    (
+        "TensorArrayReadV3",
+        "TensorArrayGatherV3",
+        "TensorArraySizeV3",
+        "TensorListPopBack",
+        "_GradientOfElement",
+        "_GradientsOfElements",
+    )
+)
+#: Ops whose kernels take and give arrays and lists of tensors as they are.
+_ON_COLLECTIONS = _TAKING | {
+    "EmptyTensorList",
+    "TensorArrayScatterV3",
+    "TensorArrayWriteV3",
+    "TensorListPushBack",
+    "_AddToElement",
+    "_AddToElements",
+    "_EmptyGradientArray",
+}
 _NO_STATE = StoredState(ResourceStore())
 
 
@@ -334,7 +355,9 @@ class _Writer:
         if writes_state(node):
             # A node that writes is the only one that others must be able to name.
             self._put(f"state.current = {self._global(node)}", node)
-        if not is_odd and self._is_plain(node):
+        if node.type in _ON_COLLECTIONS:
+            self._call_on_collection(node, form, number, names)
+        elif not is_odd and self._is_plain(node):
             self._call(node, form, number, names)
         else:
             self._call_anyhow(node, form, number, names, edges)
@@ -515,6 +538,19 @@ class _Writer:
         if len(sized) == 2 and hasattr(node.definition.kernel, "broadcasts"):
             test = f"{sized[0]}.shape != {sized[1]}.shape and {test}"
         self._put(f"if {test} > {max(1, most // constant)}: {asks}", node, names)
+
+    def _call_on_collection(self, node: Node, form: Any, number: str, names: list[str]) -> None:
+        """A call of a kernel that takes or gives an array or list of tensors."""
+        bound = {**form.keywords, "xp": np}
+        for special in node.definition.specials:
+            if special in ("node", "check"):
+                bound[special] = node if special == "node" else check_now
+        self.names[f"k{number}"] = functools.partial(node.definition.kernel, **bound)
+        results = self._results(node, number)
+        text = f"k{number}({', '.join(names)})"
+        self._put(f"{', '.join(results)} = {text}", node, names, results)
+        gives_flow = node.type not in _TAKING
+        self._odd.update(e for e in form.edges if gives_flow or e.dtype.name == "variant")
 
     def _call_anyhow(
         self, node: Node, form: Any, number: str, names: list[str], edges: Sequence[Edge]

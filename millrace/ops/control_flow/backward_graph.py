@@ -79,13 +79,17 @@ class BackwardGraph(FuncGraph):
         self, op_type: str, inputs: Sequence[Tensor], *args: Any, **keywords: Any
     ) -> Operation:
         """As in `Graph`; what only looks at shapes of the forward body is computed there."""
-        if op_type in _SHAPES and inputs and all(t.graph is self.forward for t in inputs):
+        if op_type in _SHAPES and inputs and all(self._is_far(t) for t in inputs):
             with self.forward.as_default(), self.forward.control_dependencies(None):
                 return self.forward.create_op(op_type, inputs, *args, **keywords)
         if op_type in _FORMS and inputs[0].graph is self.forward:
             form = self._form_of(inputs[0])
             inputs = inputs if form is None else [form]
         return super().create_op(op_type, inputs, *args, **keywords)
+
+    def _is_far(self, tensor: Tensor) -> bool:
+        """Whether a tensor is one of the forward body that nobody has needed here yet."""
+        return tensor.graph is self.forward and tensor not in self._brought
 
     def gradients(
         self, ys: Sequence[Tensor], xs: Sequence[Tensor], grad_ys: Sequence[Any]

@@ -142,7 +142,7 @@ class _LoopGradient:
         value.set_shape(tensor.shape)
         value.handle_data = tensor.handle_data
         self._lists.append((place, argument, rest))
-        return value  # type: ignore[no-any-return]
+        return value
 
     def _form_of(self, tensor: Tensor) -> Tensor | None:
         """What the loop gives for an array that its body changes: it has the array's form."""
@@ -211,7 +211,7 @@ def _sum(total: Tensor, grad: Tensor) -> Tensor:
         for part in grad.op.inputs:
             total = _sum(total, part)
         return total
-    return registry.lookup("AddV2" if total.dtype != dtypes.variant else "AddN")(  # type: ignore[operator, no-any-return]
+    return registry.lookup("AddV2" if total.dtype != dtypes.variant else "AddN")(  # type: ignore[operator]
         *((total, grad) if total.dtype != dtypes.variant else ([total, grad],))
     )
 

@@ -95,7 +95,10 @@ def _is_static(value: Any) -> bool:
 
 
 def _arrays(outputs: list[Any]) -> list[Any]:
-    return [jax.tree.map(jnp.asarray, value) for value in outputs]
+    return [
+        value.in_program() if isinstance(value, TensorList) else jax.tree.map(jnp.asarray, value)
+        for value in outputs
+    ]
 
 
 def conditional(
@@ -213,6 +216,15 @@ def _python_loop(
 ) -> tuple[list[Any], Any]:
     state = list(values)
     iteration = 0
+    ready = invoke.prepared(cond, state), invoke.prepared(body, state)
+    if None not in ready:
+        holds, advance = ready
+        while holds(state, key)[0]:
+            _check_not_stopped()
+            inner = None if key is None else philox.fold_in(key, iteration)
+            state = advance(state, inner)
+            iteration += 1
+        return state, True
     while bool(np.asarray(invoke(cond, state, key)[0][0])):
         _check_not_stopped()
         inner = None if key is None else philox.fold_in(key, iteration)
@@ -241,8 +253,8 @@ def _lax_loop(
         outputs, ok = invoke(body, merged(carry), inner)
         return _arrays([outputs[i] for i in varying]), jnp.asarray(ok)
 
-    start = _settled([values[i] for i in varying], step, count)
     try:
+        start = _settled([values[i] for i in varying], step, count)
         if count is not None:
 
             def scan_step(state: Any, iteration: Any) -> Any:
@@ -331,6 +343,9 @@ def _with_room(value: TensorList, after: TensorList, count: int | None) -> Tenso
         return value
     if count is None and growth > 0:
         raise NotCompilable("A list grows, and only the run shows how often")
+    forms = [jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype), item) for item in value.items]
+    if any(form != forms[0] for form in forms):
+        raise TypeError("The elements of a list differ, so that no loop can carry it")
     element = (value.items or after.items)[0]
     return value.in_buffer(element, value.size + max(0, growth) * (count or 0))
 

@@ -45,6 +45,31 @@ ABSENT = Absent()
 
 
 @jax.tree_util.register_pytree_node_class
+class Fixed(Collection):
+    """An element that is known while a program is traced, such as a shape, for all iterations."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: np.ndarray) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Fixed) and np.array_equal(self.value, other.value)
+
+    def __hash__(self) -> int:
+        return hash((self.value.shape, self.value.tobytes()))
+
+    def tree_flatten(self) -> tuple[Any, Any]:
+        """For JAX: no array of the program is inside."""
+        return (), self
+
+    @classmethod
+    def tree_unflatten(cls, auxiliary: Fixed, children: Any) -> Fixed:
+        """For JAX: the inverse of `tree_flatten`."""
+        return auxiliary
+
+
+@jax.tree_util.register_pytree_node_class
 class TensorList(Collection):
     """Elements, and what each must look like.
 
@@ -82,6 +107,10 @@ class TensorList(Collection):
 
     def push(self, item: Any) -> TensorList:
         """The list with one more element at its end."""
+        if isinstance(self.buffer, Fixed):
+            if not isinstance(item, np.ndarray) or Fixed(item) != self.buffer:
+                raise ValueError("An element that was the same in each iteration is another one")
+            return self.with_buffer(self.buffer, self.count + 1)
         if self.buffer is not None:
             buffer = jax.tree.map(
                 lambda rows, leaf: lax.dynamic_update_index_in_dim(
@@ -99,6 +128,8 @@ class TensorList(Collection):
 
     def pop(self) -> tuple[TensorList, Any]:
         """The list without its last element, and that element (None if it was not set)."""
+        if isinstance(self.buffer, Fixed):
+            return self.with_buffer(self.buffer, self.count - 1), self.buffer.value
         if self.buffer is not None:
             last = self.count - 1
             item = jax.tree.map(
@@ -108,7 +139,9 @@ class TensorList(Collection):
         last = self.size - 1
         if last < 0:
             raise ValueError("Trying to pop from an empty list.")
-        return TensorList(self._shared, self.dtype, self.shape, last), self._shared[last]
+        item = self._shared[last]
+        rest = TensorList(self._shared, self.dtype, self.shape, last)
+        return rest, item.value if isinstance(item, Fixed) else item
 
     def with_buffer(self, buffer: Any, count: Any) -> TensorList:
         """A list like this one, in a buffer."""
@@ -122,12 +155,25 @@ class TensorList(Collection):
           capacity: At least as many as there are elements.
         """
         items = self.items
+        if isinstance(element, Fixed) and all(item == element for item in items):
+            return self.with_buffer(element, jnp.int32(len(items)))
 
         def rows(like: Any, *leaves: Any) -> Any:
             base = jnp.zeros((capacity, *like.shape), like.dtype)
             return base.at[: len(leaves)].set(jnp.stack(leaves)) if leaves else base
 
         return self.with_buffer(jax.tree.map(rows, element, *items), jnp.int32(len(items)))
+
+    def in_program(self) -> TensorList:
+        """The same list in a program: its elements are the program's arrays, or known."""
+        if self.buffer is not None:
+            return jax.tree.map(jnp.asarray, self)
+        return self.with_items(
+            [
+                Fixed(item) if isinstance(item, np.ndarray) else jax.tree.map(jnp.asarray, item)
+                for item in self.items
+            ]
+        )
 
     def __add__(self, other: Any) -> TensorList:
         """The sums of the elements, as AddN asks for: gradients of one list add up."""
