@@ -17,7 +17,7 @@ from millrace.runtime.stage_form import StageForm
 from millrace.runtime.stage_program import random_key
 from millrace.runtime.tape import MAX_NODES, Tape
 
-kernel_call.register_host_bodies(body_tape.prepared)
+kernel_call.register_host_bodies(body_tape.prepared, body_tape.prepared_loop)
 
 #: So often a stage runs before it gets a tape.
 RUNS_WITHOUT_TAPE = 1

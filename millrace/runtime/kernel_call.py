@@ -157,14 +157,14 @@ def key_number(node: Node) -> int:
     return zlib.crc32(seeds.encode())
 
 
-#: Makes bodies on the host ready; see `body_tape`.
-_prepare_host_body: Callable[..., Any] | None = None
+#: What makes bodies and loops on the host ready; see `body_tape`.
+_host_bodies: tuple[Callable[..., Any], Callable[..., Any]] | None = None
 
 
-def register_host_bodies(prepare: Callable[..., Any]) -> None:
-    """Registers what makes bodies on the host ready."""
-    global _prepare_host_body
-    _prepare_host_body = prepare
+def register_host_bodies(prepare: Callable[..., Any], prepare_loop: Callable[..., Any]) -> None:
+    """Registers what makes bodies and loops on the host ready."""
+    global _host_bodies
+    _host_bodies = prepare, prepare_loop
 
 
 class _Overridden:
@@ -222,11 +222,25 @@ class Invoker:
 
     def prepared(self, function: Any, args: list[Any]) -> Any:
         """A body on the host, ready to be called with such arguments; None inside a trace."""
-        if self._services.traced or self._overrides or _prepare_host_body is None:
+        if _host_bodies is None or not self._runs_on_host(args):
             return None
-        if any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(args)):
+        return _host_bodies[0](self._services, self._node, function, args)
+
+    def prepared_loop(self, condition: Any, body: Any, values: list[Any]) -> Any:
+        """A loop on the host, ready to run; None inside a trace."""
+        if _host_bodies is None or not self._runs_on_host(values):
             return None
-        return _prepare_host_body(self._services, self._node, function, args)
+        return _host_bodies[1](self._services, self._node, condition, body, values)
+
+    def _runs_on_host(self, args: list[Any]) -> bool:
+        if self._services.traced or self._overrides:
+            return False
+        return not any(
+            isinstance(leaf, jax.Array)
+            for value in args
+            if type(value) is not np.ndarray
+            for leaf in jax.tree.leaves(value)
+        )
 
     def __call__(
         self,

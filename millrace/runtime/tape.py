@@ -75,6 +75,7 @@ _TAKING = frozenset(
         "TensorListPopBack",
         "_GradientOfElement",
         "_GradientsOfElements",
+        "_JoinedElements",
     )
 )
 #: Ops whose kernels take and give arrays and lists of tensors as they are.
@@ -115,6 +116,8 @@ class Tape:
       outputs: What is wanted.
       snapshots: Variables among the outputs, of which the value right after their node is wanted.
       arrays: Positions of inputs that may be no NumPy arrays.
+      stacks: Positions of inputs that are Python lists, on which what is pushed is appended and
+        from which what is popped is taken away.
       observed: Whether runs tell `begin` of each node and keep all values in `seen`.
     """
 
@@ -126,8 +129,9 @@ class Tape:
         snapshots: frozenset[Edge] = frozenset(),
         arrays: Iterable[int] = (),
         observed: bool = False,
+        stacks: frozenset[int] = frozenset(),
     ) -> None:
-        writer = _Writer(nodes, inputs, outputs, snapshots, frozenset(arrays), observed)
+        writer = _Writer(nodes, inputs, outputs, snapshots, frozenset(arrays), observed, stacks)
         source, self._nodes = writer.source()
         self._unchecked = writer.unchecked
         code = compile(source, "<tape>", "exec")
@@ -211,6 +215,7 @@ class _Writer:
         snapshots: frozenset[Edge],
         arrays: frozenset[int],
         observed: bool,
+        stacks: frozenset[int],
     ) -> None:
         self.names: dict[str, Any] = {
             "A": np.ndarray,
@@ -238,6 +243,8 @@ class _Writer:
             self._name[edge] = name
             if position in arrays:
                 self._odd.add(edge)
+        #: Lists that change in place.
+        self._stacks = {edge for i, edge in enumerate(inputs) if i in stacks}
         #: Who observes wants all values.
         self._sums = BroadcastSums(() if observed else nodes, outputs)
         for number, node in enumerate(nodes):
@@ -355,7 +362,9 @@ class _Writer:
         if writes_state(node):
             # A node that writes is the only one that others must be able to name.
             self._put(f"state.current = {self._global(node)}", node)
-        if node.type in _ON_COLLECTIONS:
+        if edges and edges[0] in self._stacks:
+            self._change_stack(node, number, names)
+        elif node.type in _ON_COLLECTIONS:
             self._call_on_collection(node, form, number, names)
         elif not is_odd and self._is_plain(node):
             self._call(node, form, number, names)
@@ -539,6 +548,18 @@ class _Writer:
             test = f"{sized[0]}.shape != {sized[1]}.shape and {test}"
         self._put(f"if {test} > {max(1, most // constant)}: {asks}", node, names)
 
+    def _change_stack(self, node: Node, number: str, names: list[str]) -> None:
+        """A push to a list that changes in place, or a pop from it."""
+        stack = names[0]
+        self._name[Edge(node, 0)] = stack
+        if node.type == "TensorListPushBack":
+            self._put(f"{stack}.append({names[1]})", node, names[:2])
+            return
+        value = self._name[Edge(node, 1)] = f"v{number}"
+        self._put(f"{value} = {stack}.pop()", node, names[:1], (value,))
+        if node.output_types[1].name == "variant":
+            self._odd.add(Edge(node, 1))
+
     def _call_on_collection(self, node: Node, form: Any, number: str, names: list[str]) -> None:
         """A call of a kernel that takes or gives an array or list of tensors."""
         bound = {**form.keywords, "xp": np}
@@ -583,7 +604,8 @@ class _Writer:
                 shapes.append(name if is_shape else f"{name}.shape")
         total = f"sum_to({gradient}, {shapes[0]}, {shapes[1]}, {fused.position})"
         own = shapes[fused.position]
-        if own not in reads:  # It is a tuple, and not an array of sizes.
-            total = f"{gradient} if {gradient}.shape == {own} else {total}"
+        if own in reads:  # It is an array of sizes.
+            own = f"tuple({own}.tolist())"
+        total = f"{gradient} if {gradient}.shape == {own} else {total}"
         result = self._results(node, number)
         self._put(f"{result[0]} = {total}", node, reads, result)

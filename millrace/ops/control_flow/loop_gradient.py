@@ -17,7 +17,7 @@ from millrace.graph import registry
 from millrace.graph.convert import convert_to_tensor
 from millrace.graph.defaults import get_default_graph
 from millrace.graph.function import FuncGraph, Function, add_function, unique_function_name
-from millrace.graph.gradient_walk import is_trainable, zeros_like
+from millrace.graph.gradient_walk import add_gradients, is_trainable, zeros_like
 from millrace.graph.operation import Operation
 from millrace.graph.tensor import Tensor
 from millrace.ops.control_flow import tensor_list
@@ -28,6 +28,7 @@ from millrace.ops.control_flow.backward_graph import (
     reached_inputs,
     value_kind,
 )
+from millrace.ops.control_flow.loop_sums import Joins
 from millrace.ops.functions.traced_function import share_captures
 
 __all__: list[str] = []
@@ -65,6 +66,7 @@ class _LoopGradient:
         self._graph = BackwardGraph(
             "while_grad_body", self._outer, self._body.graph, self._bring, self._form_of
         )
+        self._joins = Joins(self._graph)
         #: Lists of kept values: where each is among the loop's variables, and its way through here.
         self._lists: list[tuple[int, Tensor, Tensor]] = []
 
@@ -89,9 +91,10 @@ class _LoopGradient:
             ]
             sums: dict[int, tuple[Tensor, Tensor]] = {}
             for i, grad in zip(summed, found[len(carried) :], strict=True):
-                if grad is not None:
+                rest = self._joins.take(i, grad, self._op.inputs[i])
+                if rest is not None:
                     total = self._argument(i, "sum")
-                    sums[i] = total, _sum(total, convert_to_tensor(grad))
+                    sums[i] = total, _sum(total, convert_to_tensor(rest))
         self._kept.extend()
         variables = [_Variable(self._kept.count_output, remaining, less)]
         for i, argument, output in zip(carried, given, outputs, strict=True):
@@ -102,12 +105,24 @@ class _LoopGradient:
             variables.append(_Variable(start, argument, output))
         for place, argument, output in self._lists:
             variables.append(_Variable(self._op.outputs[place], argument, output))
+        first_join = len(variables)
+        with beside(self._op):
+            for dtype, argument, output in self._joins.lists:
+                empty = tensor_list.EmptyTensorList(
+                    tensor_list.UNKNOWN_SHAPE, -1, element_dtype=dtype
+                )
+                variables.append(_Variable(empty, argument, output))
         made = self._loop(variables)
         for k, i in enumerate((*carried, *sums), 1):
             result[i] = made[k]
+        with beside(self._op):
+            joined = self._joins.results(made[first_join:])
         for i in range(len(result)):
-            if result[i] is None and self._unchanged[i]:
-                result[i] = grads[i]
+            parts = [result[i], *joined.get(i, ())]
+            if self._unchanged[i] and i not in sums:
+                parts.append(grads[i])
+            parts = [part for part in parts if part is not None]
+            result[i] = add_gradients(parts) if len(parts) > 1 else next(iter(parts), None)
         return result
 
     def _active(self, grads: list[Any]) -> set[int]:

@@ -214,17 +214,11 @@ def _counted(cond: Any, body: Any, values: list[Any], invoke: Any) -> _Counted |
 def _python_loop(
     cond: Any, body: Any, values: list[Any], key: Any, invoke: Any
 ) -> tuple[list[Any], Any]:
+    ready = invoke.prepared_loop(cond, body, values)
+    if ready is not None:
+        return ready.run(key, _check_not_stopped), True
     state = list(values)
     iteration = 0
-    ready = invoke.prepared(cond, state), invoke.prepared(body, state)
-    if None not in ready:
-        holds, advance = ready
-        while holds(state, key)[0]:
-            _check_not_stopped()
-            inner = None if key is None else philox.fold_in(key, iteration)
-            state = advance(state, inner)
-            iteration += 1
-        return state, True
     while bool(np.asarray(invoke(cond, state, key)[0][0])):
         _check_not_stopped()
         inner = None if key is None else philox.fold_in(key, iteration)

@@ -16,7 +16,7 @@ from millrace.graph.define import op
 from millrace.graph.gradient_walk import is_trainable, zeros_like
 from millrace.graph.operation import Operation
 from millrace.graph.registry import NO_GRADIENT
-from millrace.graph.shape_inference import ShapeContext, scalars
+from millrace.graph.shape_inference import ShapeContext, scalars, unknown
 from millrace.ops.control_flow.tensor_list_value import (
     ElementShape,
     TensorList,
@@ -178,6 +178,33 @@ def _(op: Operation, rest: Any, last: Any) -> Any:
     if last is None:  # Of a type without gradients: the list must be as long all the same.
         last = zeros_like(op.outputs[1])
     return [TensorListPushBack(rest, last), None]
+
+
+@op(
+    "_JoinedElements(input_handle: variant, width: int32) -> tensor: element_dtype where "
+    "element_dtype: type",
+    shape=unknown,
+    static=("width",),
+)
+def JoinedElements(input_handle: Any, width: Any, *, element_dtype: Any, xp: Any) -> Any:
+    """The rows of all elements, one element after the other; `width` is the shape of a row."""
+    return _list_of(input_handle).joined(tuple(np.asarray(width)), xp)
+
+
+@op(
+    "_PiecesLikeElements(tensor: element_dtype, input_handle: variant) -> output_handle: variant "
+    "where element_dtype: type",
+    shape=scalars,
+    gradient=NO_GRADIENT,
+)
+def PiecesLikeElements(tensor: Any, input_handle: Any, *, xp: Any) -> Any:
+    """Rows as a list whose elements have as many rows each as those of another one."""
+    return _list_of(input_handle).pieces(tensor)
+
+
+@JoinedElements.gradient
+def _(op: Operation, grad: Any) -> Any:
+    return [PiecesLikeElements(grad, op.inputs[0]), None]
 
 
 @op(

@@ -8,6 +8,7 @@ fixed capacity with a number of elements; what lies behind them is never read.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -101,6 +102,11 @@ class TensorList(Collection):
         """The elements; of a list of the host only."""
         return self._shared if len(self._shared) == self.size else self._shared[: self.size]
 
+    @property
+    def is_set(self) -> bool:
+        """Whether all elements of a list of the host are there."""
+        return self.buffer is None and all(item is not None for item in self.items)
+
     def with_items(self, items: list[Any]) -> TensorList:
         """A list like this one, of other elements."""
         return TensorList(items, self.dtype, self.shape)
@@ -163,6 +169,33 @@ class TensorList(Collection):
             return base.at[: len(leaves)].set(jnp.stack(leaves)) if leaves else base
 
         return self.with_buffer(jax.tree.map(rows, element, *items), jnp.int32(len(items)))
+
+    def joined(self, width: tuple[int, ...], xp: Any) -> Any:
+        """The rows of all elements, one element after the other.
+
+        Args:
+          width: The shape of a row.
+          xp: numpy or jax.numpy.
+        """
+        if isinstance(self.buffer, Fixed):
+            raise ValueError("A list of known elements has no rows of a program")
+        if self.buffer is not None:  # A loop that was counted has filled it.
+            return self.buffer.reshape((-1, *width))
+        if not self.size:
+            return xp.zeros((0, *width), self.dtype)
+        items = [item.value if isinstance(item, Fixed) else item for item in self.items]
+        return xp.concatenate([item.reshape((-1, *width)) for item in items])
+
+    def pieces(self, rows: Any) -> TensorList:
+        """A list of rows, of which each element has as many as here."""
+        if self.buffer is not None:
+            return self.with_buffer(rows.reshape(self.buffer.shape), self.count)
+        found, start = [], 0
+        for item in self.items:
+            end = start + item.size // max(1, math.prod(rows.shape[1:]))
+            found.append(rows[start:end].reshape(item.shape))
+            start = end
+        return self.with_items(found)
 
     def in_program(self) -> TensorList:
         """The same list in a program: its elements are the program's arrays, or known."""
