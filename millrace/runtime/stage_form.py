@@ -139,6 +139,8 @@ def _static_edges(nodes: list[Node]) -> set[Edge]:
         edge = wanted.pop()
         if edge not in static:
             static.add(edge)
-            if edge.node in inside and edge.node.type not in SHAPE_QUERIES:
-                wanted.extend(edge.node.inputs)
+            if edge.node not in inside or edge.node.type in SHAPE_QUERIES:
+                continue
+            deciding = length_inputs(edge.node)  # Of a loop only its length is asked for.
+            wanted.extend(edge.node.inputs if deciding is None else deciding)
     return static

@@ -207,7 +207,7 @@ def _counted(cond: Any, body: Any, values: list[Any], invoke: Any) -> _Counted |
     final = {i: state[i] for i in wanted}
     for i in body.counters:
         if isinstance(values[i], np.ndarray):
-            final[i] = values[i] + np.asarray(count, values[i].dtype)
+            final[i] = np.asarray(values[i] + count, values[i].dtype)
     return _Counted(count, final)
 
 
