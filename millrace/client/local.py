@@ -14,7 +14,7 @@ from millrace.passes.node import Edge, Node, Setting
 from millrace.passes.place import local_devices
 from millrace.passes.prune import prune
 from millrace.rpc.service_messages import DeviceAttributes
-from millrace.runtime import answered_in_time, executor
+from millrace.runtime import answered_in_time, executor, store_snapshot
 from millrace.runtime.cancellation import CLOSED_WHILE_RUNNING
 from millrace.runtime.partial_run import PartialRun
 from millrace.runtime.plan import Plan, host_value
@@ -22,6 +22,8 @@ from millrace.runtime.planning import plan_of
 from millrace.runtime.resources import ResourceStore
 from millrace.runtime.step import SessionState, Step
 from millrace.runtime.step_stats import fill_metadata, fill_partition_graphs
+from millrace.server.drivers import current_attempt
+from millrace.server.drivers.prepared_step import saves_only
 
 _NO_TRACE = 0
 
@@ -31,11 +33,19 @@ def _seconds(milliseconds: int) -> float | None:
 
 
 class PlacedPlan(NamedTuple):
-    """A plan, and the nodes that it was made of, each on its device."""
+    """A plan, and the nodes that it was made of, each on its device.
+
+    Attributes:
+      plan: The plan.
+      nodes: The nodes.
+      arguments: What is fed.
+      is_save: Whether it writes variables to files and changes nothing.
+    """
 
     plan: Plan
     nodes: list[Node]
     arguments: list[Edge]
+    is_save: bool = False
 
 
 class LocalBackend:
@@ -78,7 +88,8 @@ class LocalBackend:
     ) -> PlacedPlan:
         program = pipeline.for_cluster(prune(fetches, targets, feeds, self._setting))
         plan = plan_of(program, feeds_one_by_one=late)
-        return PlacedPlan(plan, program.nodes, program.arguments)
+        is_save = saves_only(program.nodes) and not late
+        return PlacedPlan(plan, program.nodes, program.arguments, is_save)
 
     def run(
         self, prepared: PlacedPlan, values: Sequence[Any], options: Any, run_metadata: Any
@@ -90,12 +101,18 @@ class LocalBackend:
                 timeout = _seconds(options.timeout_in_ms)
             trace = options.trace_level > _NO_TRACE and run_metadata is not None
         step = Step(self.state, executor.run_values, trace=trace, timeout=timeout)
+        snapshot = None
+        if prepared.is_save:
+            snapshot = step.resources = store_snapshot.take(self.state.resources)
+            current_attempt.cut_taken()
         self._begin(step)
         try:
             results = answered_in_time.run(prepared.plan, step, values, self._unfinished)
         finally:
             self._steps.discard(step)
             self.xla_calls += step.xla_calls
+            if snapshot is not None:
+                snapshot.release()
         if run_metadata is not None:
             run_metadata.Clear()  # It tells of this step, not of earlier ones as well.
             if trace:

@@ -142,6 +142,11 @@ class BaseSession:
         """Calls a function once, when the session is about to be closed."""
         self._last_calls.append(call)
 
+    def _not_before_close(self, call: Callable[[], None]) -> None:
+        """Takes back what `_before_close` was given."""
+        with contextlib.suppress(ValueError):
+            self._last_calls.remove(call)
+
     def __del__(self) -> None:
         self._last_calls = []
         if sys.is_finalizing():

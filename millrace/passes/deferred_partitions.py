@@ -21,7 +21,8 @@ from millrace.passes.transfer import BEGINS, RECEIVE, SEND
 
 def defer_partitions(program: Program) -> Program:
     """Lets a partition begin with a message from the master's task, where nobody can tell."""
-    if program.setting.feeds_one_by_one or has_control_flow(program):
+    setting = program.setting
+    if setting.feeds_one_by_one or setting.reads_cut or has_control_flow(program):
         return program
     first, on_request = _deferred(program)
     if not first:

@@ -255,6 +255,8 @@ class Setting(NamedTuple):
       log_placement: Is told where each node was placed; None for nobody.
       home: The task of the master, in a session of a cluster; else empty.
       feeds_one_by_one: Whether it is a partial run, whose feeds arrive one after the other.
+      reads_cut: Whether it reads variables as they were at one instant on all tasks, as a save
+        does, and not as they are when it asks for them.
       compilable: Which nodes may be part of an XLA program; the runtime knows.
     """
 
@@ -263,6 +265,7 @@ class Setting(NamedTuple):
     log_placement: Callable[[str], None] | None = None
     home: str = ""
     feeds_one_by_one: bool = False
+    reads_cut: bool = False
     compilable: Compilable = _pure_nodes
 
 

@@ -64,11 +64,13 @@ class Kind(enum.IntEnum):
     FOLLOW = 12  # I want to be your standby; text: who I am
     CHANGE = 13  # a change of my state, or a piece of it; step: its number; key: what kind
     ACKNOWLEDGE = 14  # I have your changes up to this one; key: pieces of your state
+    CUT = 15  # take part in this cut, see `server.drivers.cut_wire`
+    CUT_ANSWER = 16
 
 
 _KINDS = {int(kind): kind for kind in Kind}
 #: Messages of a master to a task that works for it.
-ORDERS = frozenset((Kind.RUN, Kind.READ, Kind.REPEAT))
+ORDERS = frozenset((Kind.RUN, Kind.READ, Kind.REPEAT, Kind.CUT))
 #: Messages that say no more than that a task lives.
 HEARTBEAT = frozenset((Kind.PING, Kind.PONG))
 

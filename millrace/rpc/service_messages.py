@@ -173,6 +173,7 @@ _worker = _declare(
             bool create_worker_session_called = 6
             int64 collective_graph_key = 7
             tensorboard.ConfigProto config_proto = 8
+            repeated string writing_tasks = 1000
         """,
         "RegisterGraphResponse": "string graph_handle = 1",
         "DeregisterGraphRequest": """

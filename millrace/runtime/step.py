@@ -18,7 +18,7 @@ from millrace.platform.file_access import FileAccess
 from millrace.runtime.cancellation import Cancellation
 from millrace.runtime.future import Future
 from millrace.runtime.resources import ResourceStore
-from millrace.runtime.step_services import EffectRecord, Exchange, MessageReader
+from millrace.runtime.step_services import EffectRecord, Exchange, Gate, MessageReader
 from millrace.runtime.tier_choices import TierChoices
 
 if TYPE_CHECKING:
@@ -108,6 +108,7 @@ class Step:
         "deadline",
         "events",
         "exchange",
+        "gate",
         "last_output",
         "listener",
         "record",
@@ -146,6 +147,8 @@ class Step:
         self.record: EffectRecord | None = None
         #: On which tiers stages run that a standby repeats; or None.
         self.tier_choices: TierChoices | None = None
+        #: Where changes of variables wait while a cut is taken (`server.drivers.cuts`); or None.
+        self.gate: Gate | None = None
         #: Reads what other tasks send, for a thread that waits for it; None when others do.
         self.listener: MessageReader | None = None
 

@@ -58,6 +58,19 @@ class EffectRecord(Protocol):
         """Runs a stage, or hands out what it made in an earlier attempt."""
 
 
+class Gate(Protocol):
+    """Where a run of a partition passes before it changes variables."""
+
+    def try_enter(self) -> bool:
+        """Whether it may change variables now."""
+
+    def enter(self, run: Callable[[], list[Value] | Future], step: Step) -> Future | None:
+        """None if it may change variables now; else what will have the outputs of the stage."""
+
+    def over(self, is_done: bool) -> None:
+        """The run has ended."""
+
+
 class MessageReader(Protocol):
     """Reads the channels that may bring what a thread waits for."""
 

@@ -20,6 +20,7 @@ from millrace.protocol.step.events import PeerLost
 from millrace.rpc import service_messages
 from millrace.rpc.channel import start_thread
 from millrace.rpc.service import on_abandoned
+from millrace.server.drivers.pending_cut import PendingCut
 from millrace.server.drivers.pending_step import PendingStep
 from millrace.server.master_session import MasterSession
 from millrace.server.peers import Peers
@@ -57,7 +58,9 @@ class Master:
         self._closed = False
         #: Which tasks have left the job; set by the server.
         self.leaving = LeavingTasks(())
-        #: Of steps: no other master's are near.
+        #: The cuts that are being taken, or used, by number.
+        self.cuts: dict[int, PendingCut] = {}
+        #: Of steps and cuts: no other master's are near.
         self._numbers = itertools.count(secrets.randbits(62) | 1)
         #: What is to be done when there is time, also on behalf of the garbage collector, which
         #: may come at any point: hence a queue that a thread may enter twice.
@@ -175,6 +178,8 @@ class Master:
         """A task is gone."""
         for pending in list(self.pending.values()):
             pending.tell(PeerLost(address, error))
+        for cut in list(self.cuts.values()):
+            cut.lost(address, error)
 
     def close(self) -> None:
         """Closes all sessions, also those that wait for their tasks."""

@@ -27,12 +27,13 @@ from millrace.graph.operation import Operation
 from millrace.graph.tensor import Tensor
 from millrace.passes import pipeline
 from millrace.passes.inline import inline_calls
-from millrace.passes.node import Setting
+from millrace.passes.node import Setting, is_variable
 from millrace.passes.partitions import Partition, split
 from millrace.passes.program_def import to_graph_def
 from millrace.passes.prune import prune
 from millrace.platform import logging
 from millrace.platform.file_access import FileAccess
+from millrace.protocol.step.applied_steps import StepAttempt
 from millrace.protocol.step.events import Cancelled, PartitionFinished, StepRequested
 from millrace.protocol.step.remote_partitions import RemotePartition
 from millrace.rpc import service_messages, turns
@@ -43,11 +44,16 @@ from millrace.runtime.plan import host_value
 from millrace.runtime.step import SessionState, Step
 from millrace.runtime.step_stats import fill_metadata, fill_partition_graphs
 from millrace.server.drivers import current_attempt
+from millrace.server.drivers.current_attempt import UnrepeatedSteps
+from millrace.server.drivers.cuts import client_of
+from millrace.server.drivers.effects import changes_variables
+from millrace.server.drivers.pending_cut import cut_of
 from millrace.server.drivers.pending_step import PendingStep, naming_task
 from millrace.server.drivers.prepared_step import (
     DistributedPartialRun,
     PreparedStep,
     check_can_be_computed,
+    saves_only,
 )
 from millrace.server.drivers.repeated_step import RepeatedStep
 from millrace.server.drivers.step_errors import cause_of
@@ -95,6 +101,8 @@ class MasterSession:
         self._partial_runs: dict[int, DistributedPartialRun] = {}
         #: Held while the session meets tasks that had left the job.
         self._meeting_absent = threading.Lock()
+        #: Numbers the steps that nobody repeats.
+        self._unrepeated = UnrepeatedSteps(client_of(self.handle))
         #: What earlier steps still compute here although they are over.
         self._unfinished = answered_in_time.Unfinished()
         self._closed = False
@@ -223,21 +231,28 @@ class MasterSession:
         program = inline_calls(prune(fetches, targets, feeds))
         if self._absent:
             self._meet_absent(node.device for node in program.nodes)
-        setting = self._setting._replace(feeds_one_by_one=partial)
+        reads_cut = saves_only(program.nodes) and not partial
+        setting = self._setting._replace(feeds_one_by_one=partial, reads_cut=reads_cut)
         partitions = split(pipeline.for_cluster(program.with_setting(setting)))
+        nodes = {task: each.program.nodes for task, each in partitions.items()}
+        writing = [task for task, inside in nodes.items() if any(map(changes_variables, inside))]
+        holding = [task for task, inside in nodes.items() if any(map(is_variable, inside))]
         local = partitions.pop(self._home)
         remote: list[RemotePartition] = []
         try:
             for each in partitions.values():
-                remote.append(self._register(each))
+                remote.append(self._register(each, writing))
             graph = self._worker.sessions.register(
-                self._state, local.program, feeds_one_by_one=partial
+                self._state, local.program, feeds_one_by_one=partial, writing_tasks=writing
             )
         except BaseException:
             self._master.later(lambda: self._deregister(None, remote))
             raise
         prepared = PreparedStep(local, graph, list(partitions.values()), remote, len(fetches))
         prepared.what = current_attempt.names_of(fetches, targets, feeds)
+        prepared.is_written = bool(writing)
+        if reads_cut:
+            prepared.cut_tasks = {task: self._addresses[task] for task in holding}
         forget = weakref.finalize(prepared, self._forget, graph.number, remote)
         forget.atexit = False
         return prepared
@@ -246,13 +261,14 @@ class MasterSession:
         """A finalizer: must not wait, nor take a lock."""
         self._master.later(lambda: self._deregister(local, remote))
 
-    def _register(self, partition: Partition) -> RemotePartition:
+    def _register(self, partition: Partition, writing: list[str]) -> RemotePartition:
         task = partition.task
         address = self._addresses[task]
         request = service_messages.RegisterGraphRequest(
             session_handle=self.handle,
             graph_def=to_graph_def(partition.program),
             create_worker_session_called=True,
+            writing_tasks=writing,
         )
         try:
             stub = self._master.peers.connection(address).worker()
@@ -296,9 +312,31 @@ class MasterSession:
         run_metadata: RunMetadata,
     ) -> list[Value]:
         """Runs one step; this task's partition in the calling thread."""
+        attempt = current_attempt.take(prepared.what)
+        if prepared.cut_tasks:
+            known = [self._unrepeated.oldest()]
+            with cut_of(self._master, prepared.cut_tasks, self.handle, known) as cut:
+                current_attempt.cut_taken()
+                return self._run(prepared, values, options, run_metadata, attempt, cut)
+        if attempt is not None or not prepared.is_written:
+            return self._run(prepared, values, options, run_metadata, attempt, None)
+        attempt = self._unrepeated.begin()
+        try:
+            return self._run(prepared, values, options, run_metadata, attempt, None)
+        finally:
+            self._unrepeated.over(attempt)
+
+    def _run(
+        self,
+        prepared: PreparedStep,
+        values: Sequence[Value],
+        options: Any,
+        run_metadata: Any,
+        attempt: StepAttempt | None,
+        cut: int | None,
+    ) -> list[Value]:
         timeout = self._config.operation_timeout_in_ms
         trace = False
-        attempt = current_attempt.take(prepared.what)
         if options is not None:
             timeout = options.timeout_in_ms or timeout
             trace = options.trace_level > _NO_TRACE and run_metadata is not None
@@ -315,8 +353,12 @@ class MasterSession:
             trace=trace,
             timeout=timeout / 1000 if timeout > 0 else None,
         )
-        if attempt is not None and prepared.graph.changes:
-            step.record = self._worker.record.begin(attempt)
+        worker = self._worker
+        if attempt is not None and attempt.attempt and prepared.graph.changes:
+            step.record = worker.record.begin(attempt)
+        if cut is not None and self._home in prepared.cut_tasks:
+            step.resources = worker.cuts.snapshot(cut)
+        worker.open_gate(prepared.graph, step, attempt, self._master.peers.me.address)
 
         home = functools.partial(answered_in_time.run, plan, step, feeds, self._unfinished)
 
@@ -324,7 +366,7 @@ class MasterSession:
             cause = cause_of(error, step)
             return _from_task(self._home, cause) if prepared.remote else cause
 
-        pending = self.begin_step(prepared, step, RunContext(values, trace, attempt))
+        pending = self.begin_step(prepared, step, RunContext(values, trace, attempt, cut))
         try:
             number = pending.step.number
             on_abandoned(lambda: self._cancel(number, "The client of the step is gone."))
@@ -385,7 +427,7 @@ class MasterSession:
         if pending.exchange is not None:
             pending.exchange.pending = None
         self._steps.discard(number)
-        self._worker.end(number)
+        self._worker.end(number, pending.step.error is None)
 
     def _closed_error(self) -> errors.CancelledError:
         return errors.CancelledError(None, None, "Session has been closed.")

@@ -19,7 +19,10 @@ from millrace.core import errors
 from millrace.core.value import JsonObject, Value
 from millrace.observe import holdings
 from millrace.platform import limits
+from millrace.protocol.cut import events as cut_events
+from millrace.protocol.cut.instructions import SendRefused
 from millrace.protocol.step import events, instructions
+from millrace.protocol.step.applied_steps import StepAttempt
 from millrace.protocol.step.worker import TaskSteps
 from millrace.rpc.channel import Channel
 from millrace.rpc.message import Message
@@ -31,7 +34,8 @@ from millrace.runtime.future import Future
 from millrace.runtime.kernel_call import StoredState, op_error
 from millrace.runtime.resources import ResourceStore, VariableSlot
 from millrace.runtime.step import Step
-from millrace.server.drivers import wire
+from millrace.server.drivers import cut_wire, wire
+from millrace.server.drivers.cuts import Cuts
 from millrace.server.drivers.effects import TaskRecord
 from millrace.server.drivers.exchange import Exchange
 from millrace.server.drivers.partition_run import OnDone, PartitionRun, RepeatedRun
@@ -96,6 +100,8 @@ class Worker:
         self.hold: Callable[[Callable[[], None]], None] = lambda go_on: go_on()
         #: Told which containers were dropped; None for the default one.
         self.on_cleared: Callable[[list[str] | None], None] = lambda containers: None
+        #: Holds changes of variables back while a cut is taken.
+        self.cuts = Cuts(task, self.resume_elsewhere)
         #: Set by the server.
         self.fetch_tensor: Fetch
         #: Steps that were run, and XLA programs that they called.
@@ -186,15 +192,17 @@ class Worker:
         self.resume_elsewhere(send)  # It may have to dial.
 
     def _reply(self, instruction: instructions.Reply) -> None:
-        step = self._forget(instruction.step)
+        step = self._forget(instruction.step, True)
         self._runs.pop(instruction.step).on_done(step, list(instruction.values), None)
 
     def _fail(self, instruction: instructions.Fail) -> None:
-        step = self._forget(instruction.step)
+        step = self._forget(instruction.step, False)
         self._runs.pop(instruction.step).on_done(step, [], instruction.error)
 
-    def _forget(self, number: int) -> Step:
+    def _forget(self, number: int, is_done: bool) -> Step:
         step = self._runs[number].step
+        if step.gate is not None:
+            step.gate.over(is_done)
         with self._lock:
             self.steps += 1
             self.xla_calls += step.xla_calls
@@ -230,16 +238,23 @@ class Worker:
                     f"{len(graph.plan.argument_slots)} values expected, got {len(feeds)}",
                 )
             step = Step(graph.session.state, executor.run_values, trace=request.trace)
-            if request.attempt is not None and graph.changes:
-                step.record = self.record.begin(request.attempt)
+            attempt = request.attempt
+            if attempt is not None and attempt.attempt and graph.changes:
+                step.record = self.record.begin(attempt)
+            if request.cut is not None:
+                step.resources = self.cuts.snapshot(request.cut)
         except errors.OpError as error:
             self._begin(events.RunRefused(number, error), None, on_done)
             return
+        self.open_gate(graph, step, attempt, master)
         if first is not None:
             self._heard_of[master] = time.monotonic()
         run = PartitionRun(self, graph, number, step, request, on_done)
         if master == "":
             run.is_quick = False  # Its caller waits in a thread of its own.
+        elif run.is_quick and graph.changes_variables and first and first[0] == graph.facts.awaits:
+            # Else it would wait in the thread that brings the end of the wait.
+            run.is_quick = step.gate.try_enter()
         event = events.RunRequested(number, master, graph.facts, first, run.is_quick)
         self._begin(event, run, on_done)
 
@@ -268,6 +283,8 @@ class Worker:
                 self._runs[run.number] = run
         for instruction in found:
             if isinstance(instruction, instructions.Refuse):
+                if run is not None and run.step.gate is not None:
+                    run.step.gate.over(False)
                 on_done(None, [], instruction.error)
             else:
                 _PERFORM[type(instruction)](self, instruction)
@@ -290,12 +307,45 @@ class Worker:
         step.cancellation.register(run.end_waits)
         return run.exchange
 
-    def end(self, number: int) -> None:
+    def open_gate(
+        self, graph: RegisteredGraph, step: Step, attempt: StepAttempt | None, master: str
+    ) -> None:
+        """Gives a run of a partition its gate, if a cut may have to hold it back."""
+        if graph.changes_variables or graph.writing_tasks:
+            step.gate = self.cuts.begin(attempt, graph.writing_tasks, master)
+
+    def on_cut(self, message: Message, master: str, send: Callable[[Message], None]) -> None:
+        """The master of a cut says something.
+
+        Args:
+          message: What it says.
+          master: The address of its task.
+          send: Sends it an answer.
+
+        Raises:
+          OpError: It makes no sense, or names a session that is not known here.
+        """
+
+        def answer(instruction: Any) -> None:
+            send(cut_wire.answer(instruction))
+
+        event, handle = cut_wire.task_event(message, master)
+        if isinstance(event, cut_events.CloseRequested):
+            try:
+                store = self.sessions.session(handle).state.resources
+            except errors.OpError as error:
+                answer(SendRefused(event.number, master, error))
+                return
+            self.cuts.close_for(event, store, answer)
+        else:
+            self.cuts.tell(event, answer)
+
+    def end(self, number: int, is_done: bool = True) -> None:
         """Forgets a step that this task's own master has run."""
         self.tell(events.StepEnded(number))
         run = self._runs.get(number)
         if run is not None:
-            self._forget(number)
+            self._forget(number, is_done)
             self._runs.pop(number, None)
 
     def cancel(self, number: int, error: errors.OpError) -> None:
@@ -381,6 +431,7 @@ class Worker:
     def lost(self, address: str, error: errors.OpError) -> None:
         """The task at an address is gone: fails the steps that need it."""
         self.tell(events.PeerLost(address, error))
+        self.cuts.tell(cut_events.MasterLost(address))
 
     def lost_master(self, address: str) -> None:
         """The task at an address is gone for good: forgets the sessions of its master."""
@@ -430,12 +481,14 @@ class Worker:
         self.sessions.stopped = True
         self.tell(events.TaskStopped(self.sessions.stopped_error()))
         self.sessions.close()
+        self.cuts.close()
         self.snapshots.close()
         self.resources.clear_all()
 
     def _cancel_steps_of(self, session: WorkerSession) -> None:
         closed = errors.CancelledError(None, None, CLOSED_WHILE_RUNNING)
         self.tell(events.SessionClosed(session.handle, closed))
+        self.cuts.forget(session.handle)
 
 
 _PERFORM: dict[type, Callable[[Worker, Any], None]] = {

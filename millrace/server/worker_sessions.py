@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import secrets
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from millrace.core import errors
 from millrace.passes.node import Node, Program
@@ -84,6 +84,8 @@ class RegisteredGraph:
       peers: Addresses of the tasks that it exchanges values with.
       received: The names of the tensors that each receive gets, by its key.
       reads: Variables that the master's task may ask for, by the key of what is sent.
+      writing_tasks: The tasks whose variables a step changes that it is a part of, if that is more
+        than this one's.
     """
 
     def __init__(
@@ -121,6 +123,10 @@ class RegisteredGraph:
         )
         #: The stages that change state that outlives the step, by their places in the plan.
         self.changes: dict[int, ChangingStage] = {}
+        #: Whether any of them changes variables.
+        self.changes_variables = False
+        #: The tasks whose variables a step changes that it is a part of.
+        self.writing_tasks: tuple[str, ...] = ()
         #: Whether it ran before: the first run compiles, which takes long.
         self.has_run = False
         #: Whether it took little time when it ran last, with all that it needs.
@@ -140,7 +146,6 @@ def what_runs(program: Program) -> Program:
         program.results,
         [node for node in program.targets if node not in asked],
     )
-
 
 def _only_receives(plan: Plan) -> int | None:
     waiting = [stage for stage in plan.stages if stage.may_block]
@@ -287,9 +292,21 @@ class WorkerSessions:
             return [s.handle for s in self.by_handle.values() if s.master == master]
 
     def register(
-        self, session: WorkerSession, program: Program, *, feeds_one_by_one: bool = False
+        self,
+        session: WorkerSession,
+        program: Program,
+        *,
+        feeds_one_by_one: bool = False,
+        writing_tasks: Iterable[str] = (),
     ) -> RegisteredGraph:
-        """Plans a program."""
+        """Plans a program.
+
+        Args:
+          session: Whose it is.
+          program: The program.
+          feeds_one_by_one: Whether its arguments arrive one after the other, in a partial run.
+          writing_tasks: The tasks whose variables the steps that it is a part of change.
+        """
         prepare, self.before_first_graph = self.before_first_graph, None
         if prepare is not None:
             prepare()
@@ -299,6 +316,8 @@ class WorkerSessions:
         # of somebody else's by its old number.
         graph = RegisteredGraph(secrets.randbits(62), session, program, feeds_one_by_one)
         graph.changes = self.watch_effects(graph.plan, graph.number)
+        graph.changes_variables = any(each.effect.variables for each in graph.changes.values())
+        graph.writing_tasks = tuple(writing_tasks)
         with self._lock:
             self.check_serves()
             if self.by_handle.get(session.handle) is not session:

@@ -42,7 +42,7 @@ class StepAttempt(NamedTuple):
       client: A number that no two supervised sessions share, nor two incarnations of a worker.
       step: The number of the step; the client counts them.
       oldest: The client's oldest step that is not over.
-      attempt: 1, 2, …
+      attempt: 1, 2, …; 0 for a step that nobody repeats.
     """
 
     client: int

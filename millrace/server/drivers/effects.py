@@ -146,6 +146,14 @@ class TaskRecord:
         return found
 
     def _run(self, stage: ChangingStage, graph: int, inputs: list[Any], step: Step) -> Any:
+        if step.gate is not None and stage.effect.variables:
+            apply = functools.partial(self._apply, stage, graph, inputs, step)
+            held = step.gate.enter(apply, step)
+            if held is not None:
+                return held
+        return self._apply(stage, graph, inputs, step)
+
+    def _apply(self, stage: ChangingStage, graph: int, inputs: list[Any], step: Step) -> Any:
         with self._lock:
             journal = self._journal
             if journal is None:
@@ -278,7 +286,7 @@ def _keep(value: Value) -> Value:
 def _effect_of(stage: Stage) -> tuple[Effect | None, frozenset[str]]:
     """What a stage changes, if anything, and the variables that it sets without reading them."""
     nodes: list[Node] = list(stage.region.nodes if hasattr(stage, "region") else stage.nodes)
-    changing = [node for node in nodes if _changes_state(node)]
+    changing = [node for node in nodes if changes_state(node)]
     if not changing:
         return None, frozenset()
     written = VariableUse(changing, frozenset()).written
@@ -290,9 +298,17 @@ def _effect_of(stage: Stage) -> tuple[Effect | None, frozenset[str]]:
     return effect, variables if overwrites else frozenset()
 
 
-def _changes_state(node: Node) -> bool:
+def changes_variables(node: Node) -> bool:
+    """Whether a node changes variables."""
+    return schedule.writes_state(node) or any(
+        changes_variables(inner) for body in bodies_of(node) for inner in body.nodes
+    )
+
+
+def changes_state(node: Node) -> bool:
+    """Whether a node changes state that outlives its step."""
     return (
         schedule.writes_state(node)
         or node.type in _ENQUEUES
-        or any(_changes_state(inner) for body in bodies_of(node) for inner in body.nodes)
+        or any(changes_state(inner) for body in bodies_of(node) for inner in body.nodes)
     )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from millrace.core import errors
 from millrace.core.config import RunMetadata
 from millrace.core.value import Value
+from millrace.platform import logging
 from millrace.protocol.step.events import Cancelled, LastRoundRequested, VariablesRead
 from millrace.protocol.step.instructions import Hold, Instruction, SendVariables
 from millrace.rpc.channel import Channel
@@ -108,6 +109,17 @@ class Inbound:
 
         self._worker.repeat(message.key, message.step, channel.address, on_done)
 
+    def _cut(self, channel: Channel, message: Message) -> None:
+        try:
+            self._worker.on_cut(message, channel.address, channel.send)
+        except errors.OpError as error:
+            logging.warning("%s: %s", channel.peer, error.message)
+
+    def _cut_answer(self, channel: Channel, message: Message) -> None:
+        cut = self._master.cuts.get(message.step)
+        if cut is not None:
+            cut.on_answer(channel.address, message)
+
     def _read(self, channel: Channel, message: Message) -> None:
         """Sends the variables that a message asks for."""
         try:
@@ -153,4 +165,6 @@ _TABLE = {
     Kind.FOLLOW: Inbound._replicate,
     Kind.CHANGE: Inbound._replicate,
     Kind.ACKNOWLEDGE: Inbound._replicate,
+    Kind.CUT: Inbound._cut,
+    Kind.CUT_ANSWER: Inbound._cut_answer,
 }

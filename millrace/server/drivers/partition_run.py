@@ -192,6 +192,7 @@ class RepeatedRun(PartitionRun):
             self._end(step.cancellation.error)
             return
         self._begun_at = time.monotonic()
+        self._worker.open_gate(self.graph, step, None, "")
         self._execution = executor.Execution(self.graph.plan, step)
         self._execution.drive(self._resume, self._round_over)
 
@@ -209,6 +210,9 @@ class RepeatedRun(PartitionRun):
                 step.wait_until_done()
             except Exception as failure:
                 error = failure
+        if step.gate is not None:
+            step.gate.over(error is None)
+            step.gate = None
         if error is not None:
             self._end(error)
             return

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from millrace.core import errors
 from millrace.core.positions import taker
 from millrace.graph.operation import Operation
 from millrace.graph.tensor import Tensor
+from millrace.passes.node import Node
 from millrace.passes.partitions import Partition
 from millrace.passes.transfer import LOOP_RECEIVE, RECEIVE
 from millrace.protocol.step.remote_partitions import RemotePartition, RemotePartitions
@@ -16,10 +17,13 @@ from millrace.rpc.channel import Channel
 from millrace.rpc.snapshot import SnapshotReader
 from millrace.runtime import executor
 from millrace.runtime.partial_run import PartialRun
+from millrace.server.drivers.effects import changes_state
 from millrace.server.worker_sessions import RegisteredGraph
 
 if TYPE_CHECKING:
     from millrace.server.drivers.pending_step import PendingStep
+
+_SAVES = frozenset(("SaveV2", "Save", "SaveSlices"))
 
 
 class PreparedStep:
@@ -49,6 +53,10 @@ class PreparedStep:
         self.fetches = fetches
         #: The names of its fetches, targets and feeds: the same in another session.
         self.what: tuple[str, ...] = ()
+        #: Whether it changes variables somewhere.
+        self.is_written = False
+        #: The tasks whose variables it reads as they were at one instant, with their addresses.
+        self.cut_tasks: dict[str, str] = {}
         #: Of what is fed: what this task's partition takes.
         self.take_feeds = taker(local.arguments)
         #: Whether it ran before, or was about to.
@@ -70,6 +78,12 @@ class PreparedStep:
             and not self.graph.plan.stages
             and not self.graph.arguments
         )
+
+
+def saves_only(nodes: Iterable[Node]) -> bool:
+    """Whether a step writes variables to files and changes nothing."""
+    types = {node.type for node in nodes}
+    return not types.isdisjoint(_SAVES) and not any(map(changes_state, nodes))
 
 
 class DistributedPartialRun(PartialRun):

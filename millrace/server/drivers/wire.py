@@ -22,6 +22,7 @@ _RUN = struct.Struct("<BqI")
 _TRACE = 1
 _HAS_FIRST = 2
 _IS_NUMBERED = 4
+_IS_AT_CUT = 8
 _KEY = struct.Struct("<q")
 #: What is longer of an error's text is cut in the middle.
 _MAX_ERROR_TEXT = 64 << 10
@@ -34,17 +35,25 @@ class RunContext:
     Attributes:
       values: What the client feeds.
       bits: Whether it is traced, and whether `attempt` says something.
-      attempt: Which attempt of a numbered step it is, packed; empty if of none.
+      attempt: Which attempt of a numbered step it is, packed; then the number of the cut that it
+        reads, if it reads one.
     """
 
     __slots__ = ("attempt", "bits", "values")
 
     def __init__(
-        self, values: Sequence[Value], trace: bool = False, attempt: StepAttempt | None = None
+        self,
+        values: Sequence[Value],
+        trace: bool = False,
+        attempt: StepAttempt | None = None,
+        cut: int | None = None,
     ) -> None:
         self.values = values
         self.attempt = b"" if attempt is None else attempt.pack()
         self.bits = (_TRACE if trace else 0) | (0 if attempt is None else _IS_NUMBERED)
+        if cut is not None:
+            self.attempt += _KEY.pack(cut)
+            self.bits |= _IS_AT_CUT
 
 
 class RunRequest(NamedTuple):
@@ -55,12 +64,14 @@ class RunRequest(NamedTuple):
       first: The key and the values that the partition begins with, if it was deferred.
       trace: Whether to note when each stage runs.
       attempt: Which attempt of a numbered step it is, if of one.
+      cut: The number of the cut that it reads; None for the variables as they are.
     """
 
     feeds: Sequence[Value]
     first: tuple[int, list[Value]] | None = None
     trace: bool = False
     attempt: StepAttempt | None = None
+    cut: int | None = None
 
 
 def run(instruction: instructions.SendRun, context: RunContext) -> Message:
@@ -85,7 +96,12 @@ def run_request(message: Message) -> RunRequest:
     """
     text, tensors = message.text, message.tensors
     bits = text[0] if text else 0
-    attempt = None
+    attempt, cut = None, None
+    if bits & _IS_AT_CUT:
+        if len(text) <= _KEY.size:
+            raise errors.InvalidArgumentError(None, None, "Malformed message: no cut is named.")
+        (cut,) = _KEY.unpack(text[-_KEY.size :])
+        text = text[: -_KEY.size]
     if bits & _IS_NUMBERED:
         try:
             attempt = StepAttempt.unpack(text[-PACKED_BYTES:])
@@ -93,7 +109,7 @@ def run_request(message: Message) -> RunRequest:
             raise errors.InvalidArgumentError(None, None, f"Malformed message: {error}.") from None
         text = text[:-PACKED_BYTES]
     if not bits & _HAS_FIRST:
-        return RunRequest(tensors, None, bool(bits & _TRACE), attempt)
+        return RunRequest(tensors, None, bool(bits & _TRACE), attempt, cut)
     if len(text) != _RUN.size:
         raise errors.InvalidArgumentError(None, None, "A message to run a partition ends early.")
     _, key, count = _RUN.unpack(text)
@@ -102,7 +118,7 @@ def run_request(message: Message) -> RunRequest:
         raise errors.InvalidArgumentError(
             None, None, f"{count} values were announced, {len(tensors)} came."
         )
-    return RunRequest(tensors[:start], (key, tensors[start:]), bool(bits & _TRACE), attempt)
+    return RunRequest(tensors[:start], (key, tensors[start:]), bool(bits & _TRACE), attempt, cut)
 
 
 def read(instruction: instructions.SendRead) -> Message:

@@ -97,7 +97,9 @@ class WorkerService:
         GraphSize().add(request.graph_def)
         with self._worker.allotments.of(f"{session.client} plans"):
             program = from_graph_def(request.graph_def)
-            graph = self._worker.sessions.register(session, program)
+            graph = self._worker.sessions.register(
+                session, program, writing_tasks=request.writing_tasks
+            )
         for address in graph.peers:
             self._connect(address)
         return service_messages.RegisterGraphResponse(graph_handle=str(graph.number))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import numbers
 import os
+import threading
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -37,6 +38,7 @@ from millrace.platform.atomic_file import write_atomically
 from millrace.training.checkpoint import restore_mismatch
 from millrace.training.checkpoint import state as checkpoint_state
 from millrace.training.checkpoint.fence import CheckpointGuard
+from millrace.training.checkpoint.pending_save import PendingSave
 from millrace.training.checkpoint.saveable import all_saveable_objects, op_list_to_dict
 from millrace.training.checkpoint.saver_builder import BaseSaverBuilder, BulkSaverBuilder
 from millrace.training.global_step import global_step as read_global_step
@@ -119,6 +121,8 @@ class Saver:
         #: A checkpoint newer than this is kept for good when its turn to be deleted comes.
         self._next_checkpoint_time = math.inf
         self._object_restore_saver: Saver | None = None
+        #: Held during a save: one of them is written at a time.
+        self._saving = threading.RLock()
         #: Asked before and at each save, where several processes may believe they are chief.
         self.guard: CheckpointGuard | None = None
         #: Told of each checkpoint that the ``checkpoint`` file names.
@@ -332,6 +336,52 @@ class Saver:
         checkpoint_file = self._checkpoint_file(sess, save_path, global_step, latest_filename)
         if not isinstance(sess, BaseSession):
             raise TypeError(f"'sess' must be a Session; {sess}")
+        with self._saving:
+            return self._save_all(
+                sess,
+                save_path,
+                checkpoint_file,
+                latest_filename,
+                meta_graph_suffix,
+                write_meta_graph,
+                write_state,
+                strip_default_attrs,
+                save_debug_info,
+            )
+
+    def save_async(self, sess: Any, save_path: Any, global_step: Any = None, **kw: Any) -> Any:
+        """Saves the variables as they are now, while the session goes on.
+
+        Not in TensorFlow.
+
+        Args:
+          sess: The session that has them.
+          save_path: As for `save`.
+          global_step: As for `save`.
+          **kw: The other arguments of `save`.
+
+        Returns:
+          What tells whether the checkpoint is safe (`done`) and waits for it (`result`). An error
+          is raised by `result`.
+        """
+        if global_step is not None and not isinstance(global_step, numbers.Integral):
+            global_step = read_global_step(sess, global_step)
+        if not isinstance(sess, BaseSession):
+            raise TypeError(f"'sess' must be a Session; {sess}")
+        return PendingSave(sess, lambda: self.save(sess, save_path, global_step, **kw)).begin()
+
+    def _save_all(
+        self,
+        sess: Any,
+        save_path: str,
+        checkpoint_file: str,
+        latest_filename: str,
+        meta_graph_suffix: str,
+        write_meta_graph: bool,
+        write_state: bool,
+        strip_default_attrs: bool,
+        save_debug_info: bool,
+    ) -> str | None:
         saved: str | None = None
         if not self._is_empty:
             saved = self._save(
