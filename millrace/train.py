@@ -51,6 +51,7 @@ from millrace.training.hooks.checkpoint_saver import (
     CheckpointSaverHook,
     CheckpointSaverListener,
 )
+from millrace.training.hooks.consistency import ConsistencyHook
 from millrace.training.hooks.global_step_waiter import GlobalStepWaiterHook
 from millrace.training.hooks.inputs_and_results import FeedFnHook, FinalOpsHook
 from millrace.training.hooks.logging_tensor import LoggingTensorHook

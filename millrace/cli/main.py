@@ -15,6 +15,7 @@ from typing import Any, NoReturn, Protocol
 from millrace.cli import (
     certificates,
     check,
+    consistency,
     dashboard,
     doctor,
     import_hook,
@@ -55,6 +56,7 @@ COMMANDS: dict[str, Command] = {
     "status": status,
     "logs": logs,
     "stop": stop,
+    "consistency": consistency,
     "doctor": doctor,
     "dashboard": dashboard,
     "plan": plan,

@@ -201,6 +201,7 @@ class RpcServer:
         stop: Callable[[bytes], bytes],
         register: Callable[[bytes], bytes],
         moved: Callable[[bytes], bytes],
+        consistency: Callable[[bytes], bytes],
     ) -> None:
         """Serves Millrace's own service.
 
@@ -212,6 +213,7 @@ class RpcServer:
             has left the job.
           register: Reads or changes a register.
           moved: Hears where a task is from now on.
+          consistency: Answers workers that ask whether they may make a step.
         """
 
         def exchange(pieces: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
@@ -242,6 +244,9 @@ class RpcServer:
                         ),
                         "Moved": grpc.unary_unary_rpc_method_handler(
                             self._guarded(moved, f"{PEER}/Moved")
+                        ),
+                        "Consistency": grpc.unary_unary_rpc_method_handler(
+                            self._guarded(consistency, f"{PEER}/Consistency")
                         ),
                         "Exchange": grpc.stream_stream_rpc_method_handler(exchange),
                     },
@@ -558,6 +563,10 @@ class Connection:
     def register(self, question: bytes, timeout: float) -> bytes:
         """Reads or changes a register of the server's task (`server.registers`)."""
         return self._ask("Register", question, timeout)
+
+    def consistency(self, question: bytes, timeout: float) -> bytes:
+        """Asks or tells the task that keeps the workers' clocks (`server.consistency`)."""
+        return self._ask("Consistency", question, timeout)
 
     def _ask(self, method: str, question: bytes, timeout: float) -> bytes:
         call = self.grpc_channel.unary_unary(f"/{PEER}/{method}")

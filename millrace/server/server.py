@@ -34,6 +34,7 @@ from millrace.rpc.security import Security, check_authentication, is_loopback
 from millrace.rpc.service import OBSERVE, CachedThreads, RpcServer
 from millrace.rpc.spin import spin_policy
 from millrace.server import activity, threads
+from millrace.server.consistency import ConsistencyKeeper
 from millrace.server.drivers.inbound import Inbound
 from millrace.server.drivers.remote_tensors import RemoteTensors
 from millrace.server.drivers.watch import Watch, settings_from
@@ -57,6 +58,8 @@ _MEMORY_LIMIT = 256 << 20
 BIND = "MILLRACE_BIND"
 #: A process that leaves the job waits no longer for others to hear of it.
 _LEAVE_SECONDS = 2.0
+#: The task that keeps the workers' clocks answers in that time.
+_CONSISTENCY_SECONDS = 10.0
 #: Running servers of this process by target: a session to one of them makes no call.
 _running: weakref.WeakValueDictionary[str, Server] = weakref.WeakValueDictionary()
 
@@ -150,6 +153,8 @@ class Server:
             listens_at=bind_host,
             place="" if place is None else place.place,
         )
+        #: The clocks of the workers, if this is the task that keeps them.
+        self._clocks = ConsistencyKeeper()
         self._worker = Worker(self._task, self._peers.post, self._threads)
         self._worker.sessions.before_first_graph = self._settle_threads
         self._worker.fetch_tensor = RemoteTensors(self._peers.connection).fetch
@@ -192,6 +197,7 @@ class Server:
             self._stop_on_request,
             registers.answer,
             self._hear_moved,
+            self._clocks.answer,
         )
         self._replica: Replica | None = None
         if place is not None:
@@ -448,6 +454,7 @@ class Server:
             if self._replica is not None:
                 self._replica.close()
             self._watch.stop()
+            self._clocks.close()
             self._leases.stop()
             self._master.close()
             self._worker.close()
@@ -473,6 +480,21 @@ class Server:
     def peers(self) -> Peers:
         """The channels to other tasks."""
         return self._peers
+
+    @property
+    def cluster(self) -> ClusterSpec:
+        """The cluster that it is a task of."""
+        return self._cluster
+
+    def ask_consistency(self, keeper: str, question: bytes) -> bytes:
+        """Asks the task that keeps the workers' clocks.
+
+        Raises:
+          OpError: It does not answer.
+        """
+        if keeper == self._own_address():
+            return self._clocks.answer(question)
+        return self._peers.connection(keeper).consistency(question, _CONSISTENCY_SECONDS)
 
     def create_session(self, graph: Graph, config: ConfigProto) -> MasterSession:
         """A session for a client in this process, which shares its graph."""
@@ -510,6 +532,7 @@ class Server:
         self._worker.lost(address, error)
         if self._replica is not None:
             self._replica.on_lost(address, error)
+        self._clocks.lost(address)
         self._worker.snapshots.forget_lost()
         if not self._peers.has_channel(address):
             self._worker.lost_master(address)

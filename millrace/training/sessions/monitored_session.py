@@ -26,6 +26,7 @@ from millrace.training.election.session import (
     start_campaign,
 )
 from millrace.training.hooks.checkpoint_saver import CheckpointSaverHook
+from millrace.training.hooks.consistency import consistency_hooks
 from millrace.training.hooks.session_run_hook import SessionRunHook
 from millrace.training.hooks.step_counter import StepCounterHook
 from millrace.training.hooks.summary_saver import SummarySaverHook
@@ -349,12 +350,13 @@ def MonitoredTrainingSession(
       save_graph_def: Whether checkpoints come with the graph.
     """
     scaffold = scaffold or Scaffold()
+    dial = consistency_hooks(master, hooks or ())
     address = address_for(is_chief, master)
     if not is_chief and address is None:
         waiting = WorkerSessionCreator(
             scaffold=scaffold, master=master, config=config, max_wait_secs=max_wait_secs
         )
-        return MonitoredSession(waiting, hooks, stop_grace_period_secs)
+        return MonitoredSession(waiting, [*(hooks or ()), *dial], stop_grace_period_secs)
     save_summaries_steps, save_summaries_secs = _period(
         save_summaries_steps, save_summaries_secs, (100, None)
     )
@@ -393,7 +395,7 @@ def MonitoredTrainingSession(
         creator = ChiefSessionCreator(
             scaffold=scaffold, master=master, config=config, checkpoint_dir=checkpoint_dir
         )
-        all_hooks = [*(chief_only_hooks or ()), *writing, *(hooks or ())]
+        all_hooks = [*(chief_only_hooks or ()), *writing, *(hooks or ()), *dial]
         return MonitoredSession(creator, all_hooks, stop_grace_period_secs)
     campaign = start_campaign(address, master, is_chief, checkpoint_dir)
     try:
@@ -402,7 +404,7 @@ def MonitoredTrainingSession(
             ElectedSessionCreator(
                 campaign, master, config, scaffold, checkpoint_dir, max_wait_secs
             ),
-            elected_hooks(office, chief_only_hooks or (), writing, hooks or ()),
+            elected_hooks(office, chief_only_hooks or (), writing, [*(hooks or ()), *dial]),
             stop_grace_period_secs,
             at_close=campaign.stop,
         )
