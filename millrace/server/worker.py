@@ -252,7 +252,7 @@ class Worker:
         run = PartitionRun(self, graph, number, step, request, on_done)
         if master == "":
             run.is_quick = False  # Its caller waits in a thread of its own.
-        elif run.is_quick and graph.changes_variables and first and first[0] == graph.facts.awaits:
+        elif run.is_quick and step.gate is not None and first and first[0] == graph.facts.awaits:
             # Else it would wait in the thread that brings the end of the wait.
             run.is_quick = step.gate.try_enter()
         event = events.RunRequested(number, master, graph.facts, first, run.is_quick)
