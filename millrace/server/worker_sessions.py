@@ -147,6 +147,7 @@ def what_runs(program: Program) -> Program:
         [node for node in program.targets if node not in asked],
     )
 
+
 def _only_receives(plan: Plan) -> int | None:
     waiting = [stage for stage in plan.stages if stage.may_block]
     if len(waiting) != 1 or not isinstance(waiting[0], ReceiveStage) or plan.may_die:
