@@ -14,5 +14,11 @@ Attr: TypeAlias = Any
 Buffer: TypeAlias = Any
 #: The context of the step that runs a host kernel (`runtime.step.Step`), for layers below it.
 Context: TypeAlias = Any
+#: A jaxpr of JAX, or a part of one: its classes are private.
+Jaxpr: TypeAlias = Any
+#: The gradient of an op type: a function of the op and the gradients of its outputs, or None.
+GradientRule: TypeAlias = Any
+#: A value of JSON.
+JsonValue: TypeAlias = Any
 #: An object of JSON: what it has under which name, its documents say.
 JsonObject: TypeAlias = dict[str, Any]

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from millrace.compiler.xla import jax, jnp
+from millrace.core.value import GradientRule, Jaxpr, Value
 from millrace.graph import registry
 from millrace.graph.convert import convert_to_tensor
 from millrace.graph.gradient_walk import is_trainable
@@ -71,7 +72,7 @@ _lock = threading.Lock()
 _known: OrderedDict[Any, _Gradient | None] = OrderedDict()
 
 
-def call(node: Node, inputs: list[Any], kernel: Kernel, run: RunNodes) -> list[Any] | None:
+def call(node: Node, inputs: list[Value], kernel: Kernel, run: RunNodes) -> list[Value] | None:
     """Runs a kernel so that JAX differentiates it as TensorFlow does.
 
     Args:
@@ -90,7 +91,7 @@ def call(node: Node, inputs: list[Any], kernel: Kernel, run: RunNodes) -> list[A
     if not any(jnp.issubdtype(inputs[i].dtype, jnp.inexact) for i in positions):
         return None
 
-    def compute(*traced: Any) -> list[Any]:
+    def compute(*traced: Value) -> list[Value]:
         values = list(inputs)
         for position, value in zip(positions, traced, strict=True):
             values[position] = value
@@ -102,12 +103,12 @@ def call(node: Node, inputs: list[Any], kernel: Kernel, run: RunNodes) -> list[A
     differentiable = jax.custom_vjp(compute)
     count = len(positions)
 
-    def forward(*traced: Any) -> tuple[list[Any], list[Any]]:
+    def forward(*traced: Value) -> tuple[list[Value], list[Value]]:
         outputs = compute(*traced)
         every = [*traced, *outputs]
         return outputs, [value if i in gradient.used else None for i, value in enumerate(every)]
 
-    def backward(kept: list[Any], cotangents: list[Any]) -> tuple[Any, ...]:
+    def backward(kept: list[Value], cotangents: list[Value]) -> tuple[Value, ...]:
         # TensorFlow's gradient of a complex function is the conjugate of JAX's.
         given = [jnp.conj(cotangents[i]) for i in gradient.grads]
         program = gradient.program
@@ -128,7 +129,7 @@ def call(node: Node, inputs: list[Any], kernel: Kernel, run: RunNodes) -> list[A
     return outputs
 
 
-def _rule_of(node: Node) -> Any:
+def _rule_of(node: Node) -> GradientRule:
     """The op's own gradient function; None if it has none, or its kernel needs more than inputs."""
     definition = node.definition
     if not definition.is_pure or not {"xp", "node"}.issuperset(definition.specials):
@@ -142,10 +143,10 @@ def _rule_of(node: Node) -> Any:
 
 def _gradient(
     node: Node,
-    rule: Any,
-    inputs: list[Any],
+    rule: GradientRule,
+    inputs: list[Value],
     positions: list[int],
-    compute: Callable[..., list[Any]],
+    compute: Callable[..., list[Value]],
 ) -> _Gradient | None:
     """The gradient of a node for inputs like these, made at most once; None to leave it to JAX."""
     forms = [
@@ -171,7 +172,7 @@ def _gradient(
     return found
 
 
-def _is_smooth(jaxpr: Any) -> bool:
+def _is_smooth(jaxpr: Jaxpr) -> bool:
     for equation in jaxpr.eqns:
         inner = [
             getattr(value, "jaxpr", value)
@@ -188,16 +189,16 @@ def _is_smooth(jaxpr: Any) -> bool:
     return True
 
 
-def _has_tangent(equation: Any) -> bool:
+def _has_tangent(equation: Jaxpr) -> bool:
     """Whether a derivative goes through an equation at all."""
 
-    def inexact(variables: Iterable[Any]) -> bool:
+    def inexact(variables: Iterable[Jaxpr]) -> bool:
         return any(jnp.issubdtype(v.aval.dtype, jnp.inexact) for v in variables)
 
     return inexact(equation.invars) and inexact(equation.outvars)
 
 
-def _build(node: Node, rule: Any, inputs: list[Any], positions: list[int]) -> _Gradient:
+def _build(node: Node, rule: GradientRule, inputs: list[Value], positions: list[int]) -> _Gradient:
     """The op's gradient as a program of its own."""
     graph = Graph()
     with graph.as_default():

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from millrace.core.value import Value
 from millrace.graph.function import Function
 from millrace.ops.control_flow.tensor_list_value import TensorList
 from millrace.ops.random import philox
@@ -56,7 +57,7 @@ class HostBody:
         services: Services,
         node: Node,
         function: Function,
-        args: list[Any],
+        args: list[Value],
         stacks: frozenset[int] = frozenset(),
     ) -> None:
         odd = frozenset(i for i, value in enumerate(args) if type(value) is not np.ndarray)
@@ -69,7 +70,7 @@ class HostBody:
         self._key: Any = None
         self._services = Services(services.state, rng=self._key_of, ctx=services.ctx, in_body=True)
 
-    def __call__(self, args: list[Any], key: Any = None) -> list[Any]:
+    def __call__(self, args: list[Value], key: Value = None) -> list[Value]:
         """The results.
 
         Args:
@@ -89,7 +90,7 @@ class HostBody:
                 results[i] = kernel_call.result_of(edge, {}, self._services.state)
         return results
 
-    def _key_of(self, node: Node) -> Any:
+    def _key_of(self, node: Node) -> Value:
         if self._key is None:
             return None
         return philox.fold_in(self._key, kernel_call.key_number(node))
@@ -114,7 +115,7 @@ class HostLoop:
         node: Node,
         condition: Function,
         body: Function,
-        values: list[Any],
+        values: list[Value],
     ) -> None:
         form = form_of(node)
         found: frozenset[int] | None = form.tapes.get("stacks")
@@ -130,7 +131,7 @@ class HostLoop:
         self._holds = HostBody(services, node, condition, self._state)
         self._advance = HostBody(services, node, body, self._state, stacks)
 
-    def run(self, key: Any, between: Callable[[], None]) -> list[Any]:
+    def run(self, key: Value, between: Callable[[], None]) -> list[Value]:
         """The last values of the loop's variables.
 
         Args:
@@ -173,7 +174,7 @@ def _stacks(condition: Program, body: Program) -> frozenset[int]:
 
 
 def prepared_loop(
-    services: Services, node: Node, condition: Function, body: Function, values: list[Any]
+    services: Services, node: Node, condition: Function, body: Function, values: list[Value]
 ) -> HostLoop | None:
     """A loop that is ready to run; None if its body is too long for a tape."""
     if len(body_of(node, body).nodes) > MAX_NODES:
@@ -181,7 +182,7 @@ def prepared_loop(
     return HostLoop(services, node, condition, body, values)
 
 
-def prepared(services: Services, node: Node, function: Function, args: list[Any]) -> Any:
+def prepared(services: Services, node: Node, function: Function, args: list[Value]) -> Value:
     """A body that is ready to be called; None if it is too long for a tape."""
     if len(body_of(node, function).nodes) > MAX_NODES:
         return None

@@ -12,10 +12,11 @@ Mostly there is nothing to sum: the gradient has the operand's shape, and is the
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from millrace.core.value import Value
 from millrace.ops.array.shape import repeated_axes_of
 from millrace.passes.node import Edge, Node, is_variable_edge
 
@@ -97,7 +98,7 @@ def _match(node: Node, inside: Container[Node]) -> BroadcastSum | None:
     return BroadcastSum(gradient, (x, y), axes.index)
 
 
-def sum_to(gradient: Any, x: Any, y: Any, position: int) -> Any:
+def sum_to(gradient: Value, x: Value, y: Value, position: int) -> Value:
     """A gradient summed to the shape of one of two operands.
 
     Args:

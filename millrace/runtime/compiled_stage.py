@@ -19,7 +19,7 @@ from millrace.compiler import budget
 from millrace.compiler.xla import ArrayImpl, jax
 from millrace.core import errors
 from millrace.core.aligned import LITTLE, aligned
-from millrace.core.value import Value
+from millrace.core.value import Context, Value
 from millrace.ops.control_flow.loop_lowering import NotCompilable, Stopped, stopped_by
 from millrace.passes.node import Edge, Node
 from millrace.platform import logging
@@ -225,7 +225,9 @@ class CompiledStage:
             for lock in reversed(locked):
                 lock.release()
 
-    def _run_as_played(self, inputs: list[Any], step: Any, choices: TierChoices) -> list[Any]:
+    def _run_as_played(
+        self, inputs: list[Value], step: Context, choices: TierChoices
+    ) -> list[Value]:
         """Runs on the tier that another task has taken for the same inputs."""
         if choices.next() == HOST:
             return self._run_nodes(inputs, step, None)

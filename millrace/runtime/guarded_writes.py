@@ -254,12 +254,12 @@ class PendingState:
     def write_rows(self, variable: Node, rows: Value, values: Value) -> None:
         """Notes new rows."""
 
-        def replace(tables: list[Any]) -> None:
+        def replace(tables: list[Value]) -> None:
             tables[0][rows] = values
 
         self.change([variable], replace)
 
-    def add_rows(self, variable: Node, rows: Any, values: Any) -> None:
+    def add_rows(self, variable: Node, rows: Value, values: Value) -> None:
         """Notes what is added to rows."""
         self.change([variable], lambda tables: row_sums.add_to_rows(tables[0], rows, values))
 

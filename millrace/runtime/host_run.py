@@ -8,6 +8,7 @@ import numpy as np
 
 from millrace.compiler.xla import jax
 from millrace.core import errors
+from millrace.core.value import Context, Value
 from millrace.passes.node import Edge, Node
 from millrace.platform import process_tuning
 from millrace.runtime import body_tape, guarded_writes, kernel_call
@@ -43,8 +44,8 @@ class HostRun:
         self._arrays: frozenset[int] = frozenset()
 
     def run(
-        self, inputs: list[Any], step: Any, slots: Any, seen: SeenShapes | None = None
-    ) -> list[Any]:
+        self, inputs: list[Value], step: Context, slots: Value, seen: SeenShapes | None = None
+    ) -> list[Value]:
         """Runs the stage; the locks of its variables are held.
 
         Args:
@@ -79,7 +80,7 @@ class HostRun:
         state.commit(form.writes)
         return outputs
 
-    def _run(self, values: list[Any], services: Services, seen: SeenShapes | None) -> list[Any]:
+    def _run(self, values: list[Value], services: Services, seen: SeenShapes | None) -> list[Value]:
         form = self._form
         if self._runs < RUNS_WITHOUT_TAPE or len(form.nodes) > MAX_NODES:
             self._runs += 1
@@ -103,8 +104,8 @@ class HostRun:
         return Tape(form.nodes, form.inputs, form.outputs, form.snapshots, self._arrays, observed)
 
     def _run_first(
-        self, values: list[Any], services: Services, seen: SeenShapes | None
-    ) -> list[Any]:
+        self, values: list[Value], services: Services, seen: SeenShapes | None
+    ) -> list[Value]:
         form = self._form
         env: dict[Edge, Any] = dict(zip(form.inputs, values, strict=True))
         note = None if seen is None else seen.begin

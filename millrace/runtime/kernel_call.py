@@ -18,8 +18,10 @@ from google.protobuf.message import DecodeError
 from millrace.compiler.xla import jax, jnp, lax
 from millrace.core import errors
 from millrace.core.dead import DEAD
+from millrace.core.value import Context, Value
 from millrace.graph.constant_value import check_now
-from millrace.graph.registry import NO_GRADIENT
+from millrace.graph.function import Function
+from millrace.graph.registry import NO_GRADIENT, OpDefinition
 from millrace.ops.control_flow.loop_lowering import NotCompilable, Stopped
 from millrace.ops.control_flow.tensor_array_value import elementwise
 from millrace.ops.control_flow.tensor_list_value import Collection
@@ -74,11 +76,11 @@ class Services:
     def __init__(
         self,
         state: VariableState,
-        rng: Callable[[Node], Any] | None = None,
+        rng: Callable[[Node], Value] | None = None,
         check: Callable[[Node], Callable[..., None]] | None = None,
-        ctx: Any = None,
+        ctx: Context = None,
         traced: bool = False,
-        bind: Callable[[Node], Any] | None = None,
+        bind: Callable[[Node], Value] | None = None,
         in_body: bool = False,
         differentiated: bool = False,
     ) -> None:
@@ -96,7 +98,7 @@ class Services:
         #: The node that has failed, once one has.
         self.failed: Node | None = None
 
-    def special(self, name: str, node: Node, on_host: bool) -> Any:
+    def special(self, name: str, node: Node, on_host: bool) -> Value:
         """The value for a special parameter of the node's kernel."""
         if name == "xp":
             return np if on_host else jnp
@@ -121,11 +123,11 @@ class Services:
             return self._bind(node)
         raise AssertionError(name)
 
-    def key(self, node: Node) -> Any:
+    def key(self, node: Node) -> Value:
         """The node's random key; None where nothing may be drawn."""
         return None if self._rng is None else self._rng(node)
 
-    def run_gradient(self, nodes: Iterable[Node], env: dict[Edge, Any]) -> None:
+    def run_gradient(self, nodes: Iterable[Node], env: dict[Edge, Value]) -> None:
         """Runs the nodes of an op's gradient: checks that hold for the op hold for them."""
         services = Services(
             self.state,
@@ -141,8 +143,8 @@ class Services:
         """Calls the node's kernel inside a trace."""
 
         def traced(
-            inputs: list[Any], state: VariableState, key: Any, check: Callable[..., None]
-        ) -> list[Any]:
+            inputs: list[Value], state: VariableState, key: Value, check: Callable[..., None]
+        ) -> list[Value]:
             services = Services(
                 state, rng=lambda _: key, check=lambda _: check, ctx=self.ctx, traced=True
             )
@@ -161,7 +163,7 @@ def key_number(node: Node) -> int:
 _host_bodies: tuple[Callable[..., Any], Callable[..., Any]] | None = None
 
 
-def register_host_bodies(prepare: Callable[..., Any], prepare_loop: Callable[..., Any]) -> None:
+def register_host_bodies(prepare: Callable[..., Value], prepare_loop: Callable[..., Value]) -> None:
     """Registers what makes bodies and loops on the host ready."""
     global _host_bodies
     _host_bodies = prepare, prepare_loop
@@ -170,25 +172,25 @@ def register_host_bodies(prepare: Callable[..., Any], prepare_loop: Callable[...
 class _Overridden:
     """Variables of which some read as other values: those that are differentiated."""
 
-    def __init__(self, state: VariableState, values: dict[Node, Any]) -> None:
+    def __init__(self, state: VariableState, values: dict[Node, Value]) -> None:
         self._state = state
         self._values = values
 
-    def read(self, variable: Node) -> Any:
+    def read(self, variable: Node) -> Value:
         if variable in self._values:
             return self._values[variable]
         return self._state.read(variable)
 
-    def write(self, variable: Node, value: Any) -> None:
+    def write(self, variable: Node, value: Value) -> None:
         self._state.write(variable, value)
 
-    def write_rows(self, variable: Node, rows: Any, values: Any) -> None:
+    def write_rows(self, variable: Node, rows: Value, values: Value) -> None:
         self._state.write_rows(variable, rows, values)
 
-    def add_rows(self, variable: Node, rows: Any, values: Any) -> None:
+    def add_rows(self, variable: Node, rows: Value, values: Value) -> None:
         self._state.add_rows(variable, rows, values)
 
-    def change(self, variables: Sequence[Node], change: Callable[[list[Any]], None]) -> None:
+    def change(self, variables: Sequence[Node], change: Callable[[list[Value]], None]) -> None:
         self._state.change(variables, change)
 
 
@@ -196,7 +198,7 @@ class Invoker:
     """Runs the bodies of the functions that `node` calls, in place."""
 
     def __init__(
-        self, services: Services, node: Node, overrides: dict[Node, Any] | None = None
+        self, services: Services, node: Node, overrides: dict[Node, Value] | None = None
     ) -> None:
         self._services = services
         self._node = node
@@ -212,27 +214,27 @@ class Invoker:
         """What to say when a check inside did not hold."""
         return "; ".join(dict.fromkeys(self._complaints)) or "A check inside failed"
 
-    def overriding(self, overrides: dict[Node, Any]) -> Invoker:
+    def overriding(self, overrides: dict[Node, Value]) -> Invoker:
         """The same, but inside, these variables read as the given values."""
         return Invoker(self._services, self._node, overrides)
 
-    def deciding_positions(self, condition: Any, body: Any) -> set[int] | None:
+    def deciding_positions(self, condition: Function, body: Function) -> set[int] | None:
         """See `function_body.deciding_positions`."""
         return deciding_positions(body_of(self._node, condition), body_of(self._node, body))
 
-    def prepared(self, function: Any, args: list[Any]) -> Any:
+    def prepared(self, function: Function, args: list[Value]) -> Value:
         """A body on the host, ready to be called with such arguments; None inside a trace."""
         if _host_bodies is None or not self._runs_on_host(args):
             return None
         return _host_bodies[0](self._services, self._node, function, args)
 
-    def prepared_loop(self, condition: Any, body: Any, values: list[Any]) -> Any:
+    def prepared_loop(self, condition: Function, body: Function, values: list[Value]) -> Value:
         """A loop on the host, ready to run; None inside a trace."""
         if _host_bodies is None or not self._runs_on_host(values):
             return None
         return _host_bodies[1](self._services, self._node, condition, body, values)
 
-    def _runs_on_host(self, args: list[Any]) -> bool:
+    def _runs_on_host(self, args: list[Value]) -> bool:
         if self._services.traced or self._overrides:
             return False
         return not any(
@@ -244,12 +246,12 @@ class Invoker:
 
     def __call__(
         self,
-        function: Any,
-        args: list[Any],
-        key: Any = None,
+        function: Function,
+        args: list[Value],
+        key: Value = None,
         only: list[int] | None = None,
         controls: bool = True,
-    ) -> tuple[list[Any], Any]:
+    ) -> tuple[list[Value], Value]:
         """Runs one body.
 
         Args:
@@ -273,7 +275,7 @@ class Invoker:
         traced = self._services.traced
 
         def check_for(inner: Node) -> Callable[..., None]:
-            def check(ok: Any, message: Any, *values: Any) -> None:
+            def check(ok: Value, message: Value, *values: Value) -> None:
                 if isinstance(ok, jax.Array) or (traced and not np.all(ok)):
                     # Inside a branch that may not be taken, only the run can tell.
                     holds.append(jnp.all(ok))
@@ -283,7 +285,7 @@ class Invoker:
 
             return check
 
-        def key_of(inner: Node) -> Any:
+        def key_of(inner: Node) -> Value:
             if key is None:
                 return None
             return philox.fold_in(key, key_number(inner))
@@ -312,7 +314,7 @@ class Invoker:
         return outputs, (jnp.all(jnp.stack(holds)) if holds else True)
 
 
-def _complaint(node: Node, message: Any, values: tuple[Any, ...]) -> str:
+def _complaint(node: Node, message: Value, values: tuple[Value, ...]) -> str:
     if not callable(message):
         return str(message)
     if any(isinstance(value, jax.core.Tracer) for value in values):
@@ -320,7 +322,7 @@ def _complaint(node: Node, message: Any, values: tuple[Any, ...]) -> str:
     return str(message(*values))
 
 
-def result_of(edge: Edge, env: dict[Edge, Any], state: VariableState) -> Any:
+def result_of(edge: Edge, env: dict[Edge, Value], state: VariableState) -> Value:
     """What a body returns for an edge: a value, or a variable that it hands on."""
     if edge in env:
         return env[edge]
@@ -419,7 +421,7 @@ class Way:
     VALUE, CHOSEN, ARRAY, REFERENCE, READ, CONSTANT, SEVERAL = range(7)
 
 
-def _input_ways(node: Node) -> list[tuple[int, Edge, Any]]:
+def _input_ways(node: Node) -> list[tuple[int, Edge, Value]]:
     wants_ref = reference_positions(node)
     calls = bool(functions_of(node))
     ways: list[tuple[int, Edge, Any]] = []
@@ -452,7 +454,7 @@ def form_of(node: Node) -> _Form:
     return form
 
 
-def gather_inputs(node: Node, env: dict[Edge, Any], services: Services) -> list[Any]:
+def gather_inputs(node: Node, env: dict[Edge, Value], services: Services) -> list[Value]:
     """The node's inputs: values, and VariableRefs where it takes a variable itself."""
     inputs: list[Any] = []
     form: _Form = node.form or form_of(node)
@@ -493,11 +495,11 @@ def reference_positions(node: Node) -> set[int]:
     return positions
 
 
-def _has_gradient(definition: Any) -> bool:
+def _has_gradient(definition: OpDefinition) -> bool:
     return definition.is_pure and definition.gradient_rule is not NO_GRADIENT
 
 
-def call(node: Node, inputs: list[Any], services: Services) -> list[Any]:
+def call(node: Node, inputs: list[Value], services: Services) -> list[Value]:
     """Runs one pure or host kernel and returns its outputs, flattened.
 
     Raises:
@@ -541,7 +543,7 @@ def call(node: Node, inputs: list[Any], services: Services) -> list[Any]:
             keywords[special] = services.special(special, node, on_host)
         if services.differentiated and not on_host:
 
-            def kernel(values: Sequence[Any]) -> list[Any]:
+            def kernel(values: Sequence[Value]) -> list[Value]:
                 placed = [values[position] for position in form.input_slices]
                 return flatten_outputs(node, definition.kernel(*placed, **keywords))
 
@@ -573,14 +575,14 @@ def call(node: Node, inputs: list[Any], services: Services) -> list[Any]:
     return outputs
 
 
-def _are_on_host(inputs: list[Any]) -> bool:
+def _are_on_host(inputs: list[Value]) -> bool:
     for value in inputs:
         if type(value) is not np.ndarray and type(value) is not VariableRef:
             return False
     return True
 
 
-def _call_on_host(node: Node, form: _Form, inputs: list[Any]) -> list[Any]:
+def _call_on_host(node: Node, form: _Form, inputs: list[Value]) -> list[Value]:
     """As `call`, for a kernel that runs on NumPy and arrays that are NumPy's: most of tier 0."""
     assert form.host_keywords is not None
     try:
@@ -604,7 +606,7 @@ def _call_on_host(node: Node, form: _Form, inputs: list[Any]) -> list[Any]:
     return outputs
 
 
-def call_plainly(node: Node, inputs: list[Any], ctx: Any) -> list[Any]:
+def call_plainly(node: Node, inputs: list[Value], ctx: Context) -> list[Value]:
     """As `call`, for a host kernel that takes arrays and at most ``ctx`` and ``node`` besides.
 
     Synchronous training calls dozens of these in a step, each of which does next to nothing.
@@ -630,7 +632,7 @@ def call_plainly(node: Node, inputs: list[Any], ctx: Any) -> list[Any]:
     return flatten_outputs(node, result)
 
 
-def flatten_outputs(node: Node, result: Any) -> list[Any]:
+def flatten_outputs(node: Node, result: Value) -> list[Value]:
     """A kernel's result as one entry an output, with the types that the signature says."""
     form = form_of(node)
     positions = form.output_slices
@@ -648,7 +650,7 @@ def flatten_outputs(node: Node, result: Any) -> list[Any]:
     return [typed(value, dtype) for value, dtype in zip(flat, form.output_types, strict=True)]
 
 
-def typed(value: Any, wanted: Any) -> Any:
+def typed(value: Value, wanted: Value) -> Value:
     """`value` as an array of the NumPy type `wanted`; of objects if that is None."""
     if type(value) is np.ndarray:
         if value.dtype == (object if wanted is None else wanted):
@@ -700,7 +702,7 @@ def op_error(node: Node, error: BaseException) -> errors.OpError:
 
 def run_nodes(
     nodes: Iterable[Node],
-    env: dict[Edge, Any],
+    env: dict[Edge, Value],
     services: Services,
     snapshots: frozenset[Edge] = frozenset(),
     begin: Callable[[Node], None] | None = None,

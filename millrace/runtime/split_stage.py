@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
+from millrace.core.value import Context, Value
 from millrace.passes.node import Edge, Node, is_variable, is_variable_edge
 from millrace.passes.schedule import writes_state
 from millrace.runtime.stage_form import StageForm
@@ -23,8 +24,19 @@ _ENOUGH = 3
 #: What takes less on tier 0, in all and of the stage, is not worth a program and a call of its own.
 _LEAST_SECONDS, _LEAST_SHARE = 0.0003, 0.1
 
+
+class PureStage(Protocol):
+    """A stage of pure nodes: it has its outputs when it returns."""
+
+    inputs: list[Edge]
+    outputs: list[Edge]
+
+    def run(self, inputs: list[Value], step: Context) -> list[Value]:
+        """As `Stage.run`."""
+
+
 #: (nodes, outputs, name, whether it stays on tier 0) -> a stage.
-MakeStage = Callable[[list[Node], list[Edge], str, bool], Any]
+MakeStage = Callable[[list[Node], list[Edge], str, bool], PureStage]
 
 
 class SeenShapes:
@@ -51,7 +63,7 @@ class SeenShapes:
             self.seconds[self._running] = min(took, self.seconds.get(self._running, took))
         self._running, self._since = node, now
 
-    def note(self, values: Mapping[Edge, Any]) -> None:
+    def note(self, values: Mapping[Edge, Value]) -> None:
         """Notes the values of a run whose inputs had new shapes."""
         self.begin(None)
         self._count += 1
@@ -69,11 +81,11 @@ class SeenShapes:
 class SplitStage:
     """The parts of a stage, run one after the other."""
 
-    def __init__(self, form: StageForm, parts: list[Any]) -> None:
+    def __init__(self, form: StageForm, parts: list[PureStage]) -> None:
         self._form = form
         self.parts = parts
 
-    def run(self, inputs: list[Any], step: Any) -> list[Any]:
+    def run(self, inputs: list[Value], step: Context) -> list[Value]:
         """Runs the stage; each part takes the locks of its own variables."""
         values = dict(zip(self._form.inputs, inputs, strict=True))
         for part in self.parts:

@@ -13,12 +13,13 @@ change. Only variables are held: queues, accumulators and tables have states of 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from millrace.core import errors
 from millrace.core.resource_handle import DEFAULT_CONTAINER, ResourceHandle
+from millrace.core.value import Value
 from millrace.runtime.found import in_lock_order
 from millrace.runtime.resources import ResourceStore, VariableSlot
 
@@ -34,7 +35,7 @@ class StoreSnapshot(ResourceStore):
     snapshot does not have is without a value.
     """
 
-    def __init__(self, live: ResourceStore, values: dict[Key, Any]) -> None:
+    def __init__(self, live: ResourceStore, values: dict[Key, Value]) -> None:
         super().__init__()
         self._live = live
         self._slots: dict[Key, VariableSlot] = {}
@@ -57,7 +58,7 @@ class StoreSnapshot(ResourceStore):
             return self._live.get(kind, handle)
         return self.variable(handle.container, handle.name)  # type: ignore[return-value]
 
-    def remove(self, kind: type, handle: ResourceHandle) -> Any:
+    def remove(self, kind: type, handle: ResourceHandle) -> Value:
         """Refuses: what was is not changed."""
         raise errors.FailedPreconditionError(
             None, None, f"{handle.name} cannot be dropped from a snapshot."
@@ -70,7 +71,7 @@ class StoreSnapshot(ResourceStore):
         with self._lock:
             return [(*key, slot) for key, slot in self._slots.items()]  # type: ignore[misc]
 
-    def __iter__(self) -> Iterator[tuple[Key, Any]]:
+    def __iter__(self) -> Iterator[tuple[Key, Value]]:
         """Each variable that has a value, by container and name."""
         with self._lock:
             held = list(self._slots.items())

@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from millrace.core import errors
+from millrace.core.value import Value
 from millrace.graph.constant_value import check_now
 from millrace.ops.control_flow.loop_lowering import NotCompilable, Stopped
 from millrace.passes.function_body import functions_of
@@ -143,11 +144,11 @@ class Tape:
 
     def __call__(
         self,
-        values: Sequence[Any],
+        values: Sequence[Value],
         services: Services,
-        seen: dict[Edge, Any] | None = None,
+        seen: dict[Edge, Value] | None = None,
         begin: Callable[[Node], None] | None = None,
-    ) -> list[Any]:
+    ) -> list[Value]:
         """Runs the nodes.
 
         Args:
@@ -286,7 +287,7 @@ class _Writer:
     ) -> None:
         self._lines.append(_Line(text, tuple(reads), tuple(writes), node))
 
-    def _global(self, value: Any, prefix: str = "g") -> str:
+    def _global(self, value: Value, prefix: str = "g") -> str:
         """The name of something that does not change from run to run."""
         name = f"{prefix}{id(value)}"
         self.names[name] = value
@@ -303,7 +304,7 @@ class _Writer:
             found = self._constant(edge, edge.node.attrs["value"])
         return found
 
-    def _constant(self, edge: Edge, value: Any) -> str:
+    def _constant(self, edge: Edge, value: Value) -> str:
         self._known[edge] = value
         name = self._name[edge] = self._global(value)
         return name
@@ -322,7 +323,7 @@ class _Writer:
             self._put(f"{found} = {self._ref(variable)}.read()", node, (), (found,))
         return found
 
-    def _input(self, node: Node, way: Any, number: str) -> str:
+    def _input(self, node: Node, way: Value, number: str) -> str:
         kind, edge, known = way
         if kind == Way.READ:
             return self._current(known, node, number)
@@ -446,7 +447,7 @@ class _Writer:
                 self._name[edge] = names[-1]
         return names
 
-    def _call(self, node: Node, form: Any, number: str, names: list[str]) -> None:
+    def _call(self, node: Node, form: Value, number: str, names: list[str]) -> None:
         """One call of a kernel whose keywords are bound."""
         definition = node.definition
         self._ask_for_memory(node, form, names)
@@ -495,7 +496,7 @@ class _Writer:
         if None in form.output_types:
             self._put(f"check_strings(({', '.join(values)},))", node, values)
 
-    def _conform(self, node: Node, name: str, wanted: Any) -> None:
+    def _conform(self, node: Node, name: str, wanted: Value) -> None:
         """Makes an array of the declared type of what a kernel gave, unless it is one."""
         dtype = np.dtype(object) if wanted is None else wanted
         held = f"d{dtype.num}" if dtype.isbuiltin == 1 else self._global(dtype)
@@ -508,7 +509,7 @@ class _Writer:
             (name,),
         )
 
-    def _ask_for_memory(self, node: Node, form: Any, names: list[str]) -> None:
+    def _ask_for_memory(self, node: Node, form: Value, names: list[str]) -> None:
         """Refuses to make what cannot fit; asks nothing where the sizes of the inputs tell."""
         if not form.may_grow:
             return
@@ -560,7 +561,7 @@ class _Writer:
         if node.output_types[1].name == "variant":
             self._odd.add(Edge(node, 1))
 
-    def _call_on_collection(self, node: Node, form: Any, number: str, names: list[str]) -> None:
+    def _call_on_collection(self, node: Node, form: Value, number: str, names: list[str]) -> None:
         """A call of a kernel that takes or gives an array or list of tensors."""
         bound = {**form.keywords, "xp": np}
         for special in node.definition.specials:
@@ -574,7 +575,7 @@ class _Writer:
         self._odd.update(e for e in form.edges if gives_flow or e.dtype.name == "variant")
 
     def _call_anyhow(
-        self, node: Node, form: Any, number: str, names: list[str], edges: Sequence[Edge]
+        self, node: Node, form: Value, number: str, names: list[str], edges: Sequence[Edge]
     ) -> None:
         """A call by `kernel_call.call`, which takes and gives everything."""
         results = self._results(node, number)

@@ -17,6 +17,7 @@ from millrace.compiler import target
 from millrace.compiler.numpy_evaluator import evaluated
 from millrace.compiler.xla import jax, jnp
 from millrace.core import errors
+from millrace.core.value import Value
 from millrace.ops.control_flow.tensor_list_value import Collection
 from millrace.ops.random.philox import HostKey, key_of_words
 from millrace.passes.function_body import length_inputs
@@ -74,21 +75,21 @@ class _Traced:
     def __init__(
         self,
         call: TracedCall,
-        inputs: Sequence[Any],
+        inputs: Sequence[Value],
         dynamic: Sequence[int],
-        variables: Mapping[Node, Any],
+        variables: Mapping[Node, Value],
         written: Sequence[Node],
-        words: Any,
+        words: Value,
     ) -> None:
         self._checks: list[_Check] = []
         #: Which outputs are the variables themselves.
         self._references: dict[int, Node] = {}
 
-        def function(values: list[Any], held: list[Any], words: Any) -> Any:
+        def function(values: list[Value], held: list[Value], words: Value) -> Value:
             oks: list[Any] = []
             details: list[Any] = []
 
-            def check(ok: Any, message: Any, *of: Any) -> None:
+            def check(ok: Value, message: Value, *of: Value) -> None:
                 if not isinstance(ok, jax.Array):
                     if not np.all(ok):
                         raise ValueError(message(*of) if callable(message) else message)
@@ -121,7 +122,7 @@ class _Traced:
         #: Primitives that JAX must run after all.
         self.missing = self._run.missing
 
-    def __call__(self, arguments: Any, state: VariableState) -> tuple[list[Any], list[Any]]:
+    def __call__(self, arguments: Value, state: VariableState) -> tuple[list[Value], list[Value]]:
         """(the outputs, what is to be written); raises what a check of the kernel says."""
         leaves = self._run(*jax.tree.leaves(arguments))
         leaves = [v if type(v) is np.ndarray else np.asarray(v) for v in leaves]
@@ -154,8 +155,8 @@ class TracedKernel:
         self._known: OrderedDict[Any, _Traced] = OrderedDict()
 
     def __call__(
-        self, inputs: list[Any], state: VariableState, key: HostKey | None, call: TracedCall
-    ) -> list[Any]:
+        self, inputs: list[Value], state: VariableState, key: HostKey | None, call: TracedCall
+    ) -> list[Value]:
         """The kernel's outputs for these inputs; what it writes is written to `state`."""
         dynamic = [
             i
@@ -191,8 +192,8 @@ class TracedKernel:
         return outputs
 
     def _signature(
-        self, inputs: list[Any], dynamic: list[int], variables: Mapping[Node, Any]
-    ) -> Any:
+        self, inputs: list[Value], dynamic: list[int], variables: Mapping[Node, Value]
+    ) -> Value:
         leaves, tree = jax.tree.flatten([inputs[i] for i in dynamic])
         parts = [(value.shape, value.dtype.str) for value in leaves]
         held = [(value.shape, value.dtype.str) for value in variables.values()]
@@ -204,7 +205,7 @@ class TracedKernel:
         return tree if len(leaves) != len(dynamic) else None, *parts, None, *held, None, *known
 
 
-def _content(value: Any) -> Any:
+def _content(value: Value) -> Value:
     if not value.dtype.hasobject:
         return value.tobytes()
     return tuple(v if isinstance(v, bytes | str) else id(v) for v in value.ravel().tolist())
@@ -213,11 +214,11 @@ def _content(value: Any) -> Any:
 class NumpyFunction:
     """A function of JAX arrays, as `jax.jit` takes it, evaluated with NumPy for any shapes."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Value]) -> None:
         self._function = function
         self._known: OrderedDict[Any, Any] = OrderedDict()
 
-    def __call__(self, *arguments: Any) -> Any:
+    def __call__(self, *arguments: Value) -> Value:
         """The function's result; its arrays are NumPy's."""
         leaves, tree = jax.tree.flatten(arguments)
         leaves = [np.asarray(leaf) for leaf in leaves]

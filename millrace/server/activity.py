@@ -7,8 +7,8 @@ keep anyway.
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
+from millrace.core.value import JsonObject
 from millrace.server.master import Master
 from millrace.server.worker import Worker
 
@@ -16,7 +16,7 @@ from millrace.server.worker import Worker
 _TOLD = 32
 
 
-def of(master: Master, worker: Worker) -> dict[str, Any]:
+def of(master: Master, worker: Worker) -> JsonObject:
     """In plain values.
 
     ``doing`` has the steps whose master is here: what each waits for, empty while it computes.

@@ -14,6 +14,7 @@ from typing import Any
 
 from millrace.core import errors
 from millrace.core.cluster_spec import ClusterSpec
+from millrace.core.value import JsonObject, Value
 from millrace.protocol.consistency import Clocks, Dial
 
 #: A worker that must wait is answered after so long, and asks again.
@@ -52,7 +53,7 @@ class ConsistencyKeeper:
             raise errors.InvalidArgumentError(None, None, str(error)) from None
         return json.dumps(self.status()).encode()
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> JsonObject:
         """The dial, and each worker's clock."""
         with self._lock:
             clocks = {name: self._clocks[name] for name in self._runs if name in self._clocks}
@@ -71,7 +72,7 @@ class ConsistencyKeeper:
             self._version += 1
             self._changed.notify_all()
 
-    def _worker_asks(self, asked: dict[str, Any]) -> dict[str, Any]:
+    def _worker_asks(self, asked: dict[str, Value]) -> dict[str, Value]:
         worker, run, steps = str(asked["worker"]), str(asked["run"]), int(asked["steps"])
         with self._lock:
             if asked.get("synchronous"):
@@ -97,7 +98,7 @@ class ConsistencyKeeper:
                 self._changed.wait(left)
             return self._told(worker)
 
-    def _told(self, worker: str) -> dict[str, Any]:
+    def _told(self, worker: str) -> dict[str, Value]:
         goes = worker not in self._clocks or self._clocks.may_step(worker)
         late = [] if goes else self._clocks.waits_for(worker)
         return {

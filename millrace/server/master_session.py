@@ -330,8 +330,8 @@ class MasterSession:
         self,
         prepared: PreparedStep,
         values: Sequence[Value],
-        options: Any,
-        run_metadata: Any,
+        options: Value,
+        run_metadata: Value,
         attempt: StepAttempt | None,
         cut: int | None,
     ) -> list[Value]:

@@ -326,7 +326,7 @@ class Worker:
           OpError: It makes no sense, or names a session that is not known here.
         """
 
-        def answer(instruction: Any) -> None:
+        def answer(instruction: Value) -> None:
             send(cut_wire.answer(instruction))
 
         event, handle = cut_wire.task_event(message, master)

@@ -65,10 +65,10 @@ class ChangingStage(NamedTuple):
 class Journal(Protocol):
     """Orders the changes of a task, and forwards them."""
 
-    def change(self, stage: ChangingStage, graph: int, inputs: list[Any], step: Step) -> Any:
+    def change(self, stage: ChangingStage, graph: int, inputs: list[Value], step: Step) -> Value:
         """Runs a stage; nobody else changes anything meanwhile."""
 
-    def settled(self, stage: ChangingStage, graph: int, step: Step, outputs: list[Any]) -> None:
+    def settled(self, stage: ChangingStage, graph: int, step: Step, outputs: list[Value]) -> None:
         """A stage that had to wait has changed what it changes."""
 
     @property
@@ -109,7 +109,7 @@ class TaskRecord:
         with self._lock:
             self._record = AppliedSteps.from_state(state)
 
-    def follow(self, attempt: StepAttempt, effect: Effect, outputs: list[Any]) -> None:
+    def follow(self, attempt: StepAttempt, effect: Effect, outputs: list[Value]) -> None:
         """Notes what another task's record says, and this task has just done."""
         kept = list(map(_keep, outputs))
         with self._lock:
@@ -145,7 +145,7 @@ class TaskRecord:
             watched.run = functools.partial(self._run, changing, graph)
         return found
 
-    def _run(self, stage: ChangingStage, graph: int, inputs: list[Any], step: Step) -> Any:
+    def _run(self, stage: ChangingStage, graph: int, inputs: list[Value], step: Step) -> Value:
         if step.gate is not None and stage.effect.variables:
             apply = functools.partial(self._apply, stage, graph, inputs, step)
             held = step.gate.enter(apply, step)
@@ -153,7 +153,7 @@ class TaskRecord:
                 return held
         return self._apply(stage, graph, inputs, step)
 
-    def _apply(self, stage: ChangingStage, graph: int, inputs: list[Any], step: Step) -> Any:
+    def _apply(self, stage: ChangingStage, graph: int, inputs: list[Value], step: Step) -> Value:
         with self._lock:
             journal = self._journal
             if journal is None:
@@ -168,7 +168,7 @@ class TaskRecord:
                 if not self._unordered and self._journal is not None:
                     self._is_ordered.notify_all()
 
-    def _recorded(self, stage: ChangingStage, run: _Run, inputs: list[Any], step: Step) -> Any:
+    def _recorded(self, stage: ChangingStage, run: _Run, inputs: list[Value], step: Step) -> Value:
         if step.record is not None:
             return step.record.run(stage.effect, run, inputs, step)
         outputs = run(inputs, step)
@@ -177,15 +177,15 @@ class TaskRecord:
         return outputs
 
     def _run_in_order(
-        self, journal: Journal, stage: ChangingStage, graph: int, inputs: list[Any], step: Step
-    ) -> Any:
+        self, journal: Journal, stage: ChangingStage, graph: int, inputs: list[Value], step: Step
+    ) -> Value:
         if not stage.may_block:
             run = functools.partial(journal.change, stage, graph)
             with journal.order:  # The change and its entry in the record are one.
                 return self._recorded(stage, run, inputs, step)
         outputs = self._recorded(stage, stage.run, inputs, step)
 
-        def tell(made: Any) -> None:
+        def tell(made: Value) -> None:
             if type(made) is not Future:
                 journal.settled(stage, graph, step, made)
             elif not made.failed:

@@ -9,6 +9,7 @@ import numpy as np
 from tensorboard.compat.proto import graph_pb2
 
 from millrace.core import aligned, errors
+from millrace.core.value import Value
 from millrace.passes.program_def import from_graph_def
 from millrace.protocol.step.applied_steps import Effect, StepAttempt
 from millrace.rpc.message import Message
@@ -135,7 +136,7 @@ class Applier:
             effect = Effect(told["e"], frozenset(told["v"]))
             record.follow(StepAttempt(*told["a"]), effect, outputs)
 
-    def _no_variable(self, name: str) -> Any:
+    def _no_variable(self, name: str) -> Value:
         raise Difference(f"a reference to {name} outside of a graph")
 
     def _register(self, message: Message) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 
 from millrace.core.dead import DEAD
 from millrace.core.resource_handle import ResourceHandle, handle_array
+from millrace.core.value import JsonValue, Value
 from millrace.protocol.step.applied_steps import (
     ClientState,
     Effect,
@@ -50,13 +51,13 @@ class NotForwardable(Exception):
     """A value means something in this process only."""
 
 
-def message(what: What, sequence: int = 0, said: Any = None, tensors: Any = ()) -> Message:
+def message(what: What, sequence: int = 0, said: JsonValue = None, tensors: Value = ()) -> Message:
     """The message that tells of a change."""
     text = b"" if said is None else json.dumps(said, separators=(",", ":")).encode()
     return Message(Kind.CHANGE, sequence, int(what), text, list(tensors))
 
 
-def said(told: Message) -> Any:
+def said(told: Message) -> JsonValue:
     """What a message says beside its tensors."""
     return json.loads(told.text)
 
@@ -64,7 +65,7 @@ def said(told: Message) -> Any:
 # -- Values ------------------------------------------------------------------------------------
 
 
-def pack(values: Iterable[Any]) -> tuple[list[Any], list[Any]]:
+def pack(values: Iterable[Value]) -> tuple[list[Value], list[Value]]:
     """Values as plain words and tensors.
 
     Raises:
@@ -96,8 +97,8 @@ def pack(values: Iterable[Any]) -> tuple[list[Any], list[Any]]:
 
 
 def unpack(
-    words: Sequence[Any], tensors: Sequence[Any], variable: Callable[[str], Any]
-) -> list[Any]:
+    words: Sequence[Value], tensors: Sequence[Value], variable: Callable[[str], Value]
+) -> list[Value]:
     """The values that `pack` has packed.
 
     Args:
@@ -117,24 +118,24 @@ def unpack(
     return found
 
 
-def _scalar(value: bytes) -> Any:
+def _scalar(value: bytes) -> Value:
     array = np.empty((), object)
     array[()] = value
     return array
 
 
-def _is_handle(array: Any) -> bool:
+def _is_handle(array: Value) -> bool:
     return isinstance(array[()], ResourceHandle)
 
 
-def _is_bytes(value: Any) -> bool:
+def _is_bytes(value: Value) -> bool:
     return isinstance(value, bytes)
 
 
 # -- Variables ---------------------------------------------------------------------------------
 
 
-def variables(values: Iterable[tuple[tuple[str, str], Any]]) -> Iterator[Message]:
+def variables(values: Iterable[tuple[tuple[str, str], Value]]) -> Iterator[Message]:
     """Messages with the values of variables, by container and name; none is very large."""
     words: list[Any] = []
     tensors: list[Any] = []
@@ -185,7 +186,7 @@ def record(state: State) -> Message:
     return message(What.RECORD, 0, told, tensors)
 
 
-def record_of(told: Message, variable: Callable[[str], Any]) -> State:
+def record_of(told: Message, variable: Callable[[str], Value]) -> State:
     """The record that a message tells of."""
     tensors = list(told.tensors)
     state = []

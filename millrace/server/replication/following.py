@@ -13,11 +13,11 @@ import queue
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from millrace.core import errors
+from millrace.core.value import JsonObject
 from millrace.platform import logging
 from millrace.platform.version import MILLRACE
 from millrace.platform.wait_reporter import WaitReporter
@@ -106,7 +106,7 @@ class Follower:
         channel = self._channel
         return set() if channel is None else {channel.address}
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> JsonObject:
         """How far it has come, in plain values."""
         return {
             "role": "standby",

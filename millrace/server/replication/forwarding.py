@@ -22,6 +22,7 @@ import google_crc32c
 import numpy as np
 
 from millrace.core import errors
+from millrace.core.value import JsonObject, Value
 from millrace.passes.program_def import to_graph_def
 from millrace.platform import logging
 from millrace.protocol.replication import events, instructions
@@ -107,7 +108,7 @@ class ForwardingJournal:
         self._worker.partitions.has_standby = True
         self._worker.record.order_changes(self)
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> JsonObject:
         """How it stands with its standby, in plain values."""
         primary = self._primary
         return {
@@ -126,7 +127,7 @@ class ForwardingJournal:
 
     # -- Changes -----------------------------------------------------------------------------
 
-    def change(self, stage: ChangingStage, graph: int, inputs: list[Any], step: Step) -> Any:
+    def change(self, stage: ChangingStage, graph: int, inputs: list[Value], step: Step) -> Value:
         """Runs a stage, and forwards what it was given; `order` is held."""
         if step.resources is not self._worker.resources:
             return stage.run(inputs, step)  # It is the session's own, and goes with it.
@@ -162,7 +163,7 @@ class ForwardingJournal:
         self._mark_when_due()
         return outputs
 
-    def settled(self, stage: ChangingStage, graph: int, step: Step, outputs: list[Any]) -> None:
+    def settled(self, stage: ChangingStage, graph: int, step: Step, outputs: list[Value]) -> None:
         """A stage that had to wait has changed what it changes: that is forwarded by its values."""
         with self.order:
             if step.resources is not self._worker.resources:
@@ -172,7 +173,7 @@ class ForwardingJournal:
             else:
                 self._forward_values(stage, step, outputs)
 
-    def _forward_values(self, stage: ChangingStage, step: Step, outputs: list[Any]) -> None:
+    def _forward_values(self, stage: ChangingStage, step: Step, outputs: list[Value]) -> None:
         """Forwards the values of the variables that a stage has changed, as they are now."""
         found = []
         for name in sorted(stage.effect.variables):
@@ -467,7 +468,7 @@ def digest(snapshot: store_snapshot.StoreSnapshot) -> dict[str, int]:
     return {"/".join(key): _checksum(value) for key, value in snapshot}
 
 
-def _checksum(value: Any) -> int:
+def _checksum(value: Value) -> int:
     array = np.ascontiguousarray(value)
     if array.dtype == object:
         return binascii.crc32(repr(array.tolist()).encode())

@@ -12,9 +12,10 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from millrace.core import errors
+from millrace.core.value import JsonObject
 from millrace.platform import logging
 from millrace.platform.version import MILLRACE
 from millrace.protocol.heartbeat import Settings
@@ -172,7 +173,7 @@ class Replica:
         journal.start()
         self._journal = journal
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> JsonObject:
         """What this replica is, in plain values."""
         if self._follower is not None:
             return self._follower.status()
