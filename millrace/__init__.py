@@ -184,6 +184,7 @@ from millrace.ops.data_flow.session_handles import *
 from millrace.ops.data_flow.staging import *
 from millrace.ops.functions.custom_gradient import *
 from millrace.ops.functions.function_call import *
+from millrace.ops.functions.gradient_tape import *
 from millrace.ops.functions.gradients import *
 from millrace.ops.functions.graph_function import *
 from millrace.ops.functions.py_func import *
