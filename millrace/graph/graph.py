@@ -194,12 +194,16 @@ class Graph:
         for controller in op._control_inputs:
             controller._control_outputs.remove(op)
 
+    def _apply_device_functions(self, op: Any) -> None:
+        """Gives an operation (or what looks like one) the device that is asked for now."""
+        for device in reversed(self._device_stack):
+            if device is None:
+                break
+            op._set_device(device(op))
+
     def _place(self, op: Operation, compute_device: bool) -> None:
         if compute_device:
-            for device in reversed(self._device_stack):
-                if device is None:
-                    break
-                op._set_device(device(op))
+            self._apply_device_functions(op)
         if self._colocation_stack:
             groups: set[bytes] = set(op.attrs.get("_class", ()))
             for other in self._colocation_stack:

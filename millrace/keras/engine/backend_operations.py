@@ -340,3 +340,87 @@ def ctc_batch_cost(y_true: Any, y_pred: Any, input_length: Any, label_length: An
     logits = tf.log(tf.transpose(y_pred, [1, 0, 2]) + state.epsilon())
     lengths = tf.cast(tf.squeeze(input_length, [-1]), tf.int32)
     return tf.expand_dims(tf.nn.ctc_loss(labels, logits, lengths), 1)
+
+
+def ctc_decode(
+    y_pred: Any, input_length: Any, greedy: bool = True, beam_width: int = 100, top_paths: int = 1
+) -> tuple[list[Any], Any]:
+    """Decoded label sequences, dense and filled up with -1, and their scores."""
+    inputs = tf.log(tf.transpose(y_pred, [1, 0, 2]) + state.epsilon())
+    lengths = tf.cast(input_length, tf.int32)
+    if greedy:
+        decoded, scores = tf.nn.ctc_greedy_decoder(inputs, lengths)
+    else:
+        decoded, scores = tf.nn.ctc_beam_search_decoder(
+            inputs, lengths, beam_width=beam_width, top_paths=top_paths
+        )
+    dense = [
+        tf.sparse_to_dense(each.indices, each.dense_shape, each.values, default_value=-1)
+        for each in decoded
+    ]
+    return dense, scores
+
+
+def backend() -> str:
+    """``tensorflow``."""
+    return "tensorflow"
+
+
+def count_params(x: Any) -> int:
+    """How many elements a variable has."""
+    return int(np.prod(x.shape.as_list()))
+
+
+def is_sparse(tensor: Any) -> bool:
+    """Whether it is a SparseTensor."""
+    return isinstance(tensor, tf.SparseTensor)
+
+
+def to_dense(tensor: Any) -> Any:
+    """A SparseTensor as a tensor, anything else as it is."""
+    return tf.sparse.to_dense(tensor) if is_sparse(tensor) else tensor
+
+
+def moving_average_update(x: Any, value: Any, momentum: float) -> Any:
+    """Moves a variable towards a value: ``x ← x · momentum + value · (1 − momentum)``."""
+    return tf.assign_sub(x, (x - value) * (1 - momentum))
+
+
+def print_tensor(x: Any, message: str = "") -> Any:
+    """The tensor, which is printed whenever it is computed."""
+    return tf.Print(x, [x], message)
+
+
+def random_binomial(shape: Any, p: float = 0.0, dtype: Any = None, seed: int | None = None) -> Any:
+    """Ones with probability `p`, else zeros."""
+    kind = tf.as_dtype(dtype or state.floatx())
+    drawn = tf.random_uniform(shape, dtype=kind, seed=seed)
+    return tf.where(drawn <= p, tf.ones(shape, kind), tf.zeros(shape, kind))
+
+
+def random_normal_variable(
+    shape: Any, mean: float, scale: float, dtype: Any = None, name: str | None = None,
+    seed: int | None = None,
+) -> Any:  # fmt: skip
+    """A variable that begins with normal random numbers."""
+    kind = dtype or state.floatx()
+    return variable(tf.random_normal(shape, mean, scale, tf.as_dtype(kind), seed), kind, name)
+
+
+def random_uniform_variable(
+    shape: Any, low: float, high: float, dtype: Any = None, name: str | None = None,
+    seed: int | None = None,
+) -> Any:  # fmt: skip
+    """A variable that begins with uniform random numbers."""
+    kind = dtype or state.floatx()
+    return variable(tf.random_uniform(shape, low, high, tf.as_dtype(kind), seed), kind, name)
+
+
+def repeat(x: Any, n: int) -> Any:
+    """``[batch, features]`` as ``[batch, n, features]``."""
+    return tf.tile(tf.expand_dims(x, 1), tf.stack([1, n, 1]))
+
+
+def get_graph() -> Any:
+    """The graph that layers are built in."""
+    return tf.get_default_graph()

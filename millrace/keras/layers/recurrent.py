@@ -6,6 +6,7 @@ from typing import Any
 
 import millrace as tf
 from millrace.keras.engine import state
+from millrace.keras.engine.backend_rnn import run_over_time
 from millrace.keras.engine.base_layer import Layer
 from millrace.keras.engine.input_spec import InputSpec
 from millrace.keras.layers import recurrent_cells as cells
@@ -157,55 +158,6 @@ class RNN(Layer):
             "unroll": self.unroll,
         }
         return {**super().get_config(), **config}
-
-
-def run_over_time(
-    step: Any, values: Any, masks: Any, initial: Any, unroll: bool = False
-) -> tuple[Any, Any, Any]:
-    """(all outputs, the last one, the last states) of a step over the first axis.
-
-    A step whose mask is False repeats the output and the states before it.
-    """
-    static = values.shape.as_list()[0]
-    length = static if static is not None else tf.shape(values)[0]
-    output_like, _ = step(values[0], initial)
-    zero = tf.zeros_like(output_like)
-    if unroll and static is not None:
-        states, last, outputs = initial, zero, []
-        for time in range(static):
-            last, states = _masked(step, values[time], states, last, masks, time)
-            outputs.append(last)
-        return tf.stack(outputs), last, states
-    inputs = tf.TensorArray(values.dtype, size=length, name="input_ta").unstack(values)
-    array = tf.TensorArray(zero.dtype, size=length, name="output_ta", element_shape=zero.shape)
-
-    def body(time: Any, array: Any, last: Any, states: Any) -> Any:
-        output, new = _masked(step, inputs.read(time), states, last, masks, time, values.shape[1:])
-        return time + 1, array.write(time, output), output, new
-
-    _, array, last, states = tf.while_loop(
-        lambda time, *_: time < length, body, (tf.constant(0), array, zero, initial)
-    )
-    stacked = array.stack()
-    stacked.set_shape(tf.TensorShape([static]).concatenate(zero.shape))
-    last.set_shape(zero.shape)
-    return stacked, last, states
-
-
-def _masked(
-    step: Any, value: Any, states: Any, last: Any, masks: Any, time: Any, shape: Any = None
-) -> tuple[Any, Any]:
-    if shape is not None:
-        value.set_shape(shape)
-    output, new = step(value, states)
-    if masks is None:
-        return output, new
-    keep = tf.expand_dims(masks[time], 1)
-
-    def chosen(after: Any, before: Any) -> Any:
-        return tf.where(tf.logical_and(keep, tf.ones_like(after, dtype=tf.bool)), after, before)
-
-    return chosen(output, last), tf.nest.map_structure(chosen, new, states)
 
 
 class _OfCell(RNN):

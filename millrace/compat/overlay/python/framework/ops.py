@@ -1,5 +1,6 @@
 """What programs take from TensorFlow's python.framework.ops that has no public name."""
 
+import itertools
 from typing import Any
 
 from millrace.graph.behavior import executing_eagerly_outside_functions
@@ -24,11 +25,28 @@ from millrace.graph.defaults import graph_of as _get_graph_from_inputs
 from millrace.graph.function import FuncGraph
 from millrace.graph.operation import Operation
 from millrace.graph.registry import gradient_rule
-from millrace.graph.slices import IndexedSlicesValue, convert_to_tensor_or_indexed_slices
+from millrace.graph.slices import (
+    IndexedSlices,
+    IndexedSlicesValue,
+    SparseTensor,
+    convert_to_tensor_or_indexed_slices,
+)
 from millrace.graph.tensor import Tensor
 
 name_scope_v1 = name_scope
 internal_convert_n_to_tensor = convert_n_to_tensor
+#: For ``isinstance``.
+_TensorLike = (Tensor, SparseTensor, IndexedSlices)
+_serials = itertools.count(1)
+
+
+def uid() -> int:
+    """A number that nobody else got."""
+    return next(_serials)
+
+
+def set_shapes_for_outputs(op: Operation) -> None:
+    """Nothing: an operation has its shapes once it is built."""
 
 
 class EagerTensor(Tensor):

@@ -1,0 +1,1 @@
+"""Modules at the paths of TensorFlow's contrib.tpu.python.tpu."""

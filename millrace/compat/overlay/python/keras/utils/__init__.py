@@ -1,0 +1,1 @@
+"""What programs take from inside TensorFlow's python.keras."""
