@@ -30,6 +30,7 @@ from millrace import (
     nn,
     python_io,
     queue,
+    ragged,
     random,
     raw_ops,
     sets,
@@ -101,7 +102,7 @@ from millrace.core.tensor_shape import (
     dimension_at_index,
     dimension_value,
 )
-from millrace.core.tensor_spec import SparseTensorSpec, TensorSpec, TypeSpec
+from millrace.core.tensor_spec import RaggedTensorSpec, SparseTensorSpec, TensorSpec, TypeSpec
 from millrace.graph.behavior import *
 from millrace.graph.constant_value import constant_value as get_static_value
 from millrace.graph.convert import (
@@ -210,6 +211,8 @@ from millrace.ops.math.special_functions import *
 from millrace.ops.nn.data_format import *
 from millrace.ops.nn.fake_quant import *
 from millrace.ops.parsing.parsing import *
+from millrace.ops.ragged.dispatch import *
+from millrace.ops.ragged.ragged_tensor import *
 from millrace.ops.random.random import *
 from millrace.ops.sparse.arithmetic import *
 from millrace.ops.sparse.reduction import *

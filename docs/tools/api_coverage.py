@@ -30,7 +30,6 @@ _GRAPHS = "graphs only: there is no eager execution"
 #: Why names are missing, by the longest prefix that fits.
 _REASONS = {
     "tf": _LATER,
-    "tf.GradientTape": _GRAPHS,
     "tf.audio": "WAV files: not built yet",
     "tf.autograph": _GRAPHS + ", and Python's own control flow is not translated",
     "tf.config": "settings of eager execution and of GPUs",
@@ -76,7 +75,6 @@ _REASONS = {
     "tf.quantize": "quantised kernels",
     "tf.quantized": "quantised kernels",
     "tf.quantization": "quantised kernels; fake quantisation is here",
-    "tf.ragged": _LATER,
     "tf.raw_ops": "an op that graphs of TF1 programs seldom hold: quantised, TPU, or not built yet",
     "tf.tpu": "TPUs are reached through JAX",
     "tf.train.sdca": "an optimizer of tf.contrib.linear_optimizer",

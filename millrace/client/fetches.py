@@ -18,6 +18,7 @@ from millrace.graph.slices import (
     SparseTensorValue,
 )
 from millrace.graph.tensor import Tensor
+from millrace.ops.ragged.ragged_tensor import RaggedTensor, RaggedTensorValue
 
 #: The results, in the order of `FetchMapper.tensors` and then None -> the value of a fetch.
 Rebuild = Callable[[list[Any]], Any]
@@ -99,6 +100,9 @@ class FetchMapper:
                 return lambda r: IndexedSlicesValue._make((*pick(r), None))
             pick = self._pick((fetch.values, fetch.indices, fetch.dense_shape))
             return lambda r: IndexedSlicesValue(*pick(r))
+        if isinstance(fetch, RaggedTensor):
+            pick = self._pick((fetch.values, fetch.row_splits))
+            return lambda r: RaggedTensorValue(*pick(r))
         for kind, fetch_function, _ in _expansions:
             if isinstance(fetch, kind):
                 tensors, contract = fetch_function(fetch)
@@ -230,6 +234,9 @@ def expand_feed(graph: Graph, key: Any, value: Any) -> list[tuple[Tensor, Any]]:
     if isinstance(key, SparseTensor):
         parts = (key.indices, key.values, key.dense_shape)
         return list(zip(parts, tuple(value), strict=True))
+    if isinstance(key, RaggedTensor):
+        inner = expand_feed(graph, key.values, value.values)
+        return [*inner, (key.row_splits, value.row_splits)]
     if isinstance(key, IndexedSlices):
         pairs = [(key.values, value[0]), (key.indices, value[1])]
         if key.dense_shape is not None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from millrace.core.dtypes import DType, as_dtype
 from millrace.core.dtypes import float32 as _float32
+from millrace.core.dtypes import int64 as _int64
 from millrace.core.tensor_shape import TensorShape, as_shape
 
 
@@ -101,3 +102,63 @@ class SparseTensorSpec(TypeSpec):
 
     def __repr__(self) -> str:
         return f"SparseTensorSpec({self._shape}, {self._dtype!r})"
+
+
+class RaggedTensorSpec(TypeSpec):
+    """Shape, type and number of ragged dimensions of a RaggedTensor."""
+
+    __slots__ = ("_dtype", "_ragged_rank", "_row_splits_dtype", "_shape")
+
+    def __init__(
+        self,
+        shape: Any = None,
+        dtype: Any = _float32,
+        ragged_rank: int | None = None,
+        row_splits_dtype: Any = _int64,
+    ) -> None:
+        self._shape = as_shape(shape)
+        self._dtype = as_dtype(dtype)
+        self._row_splits_dtype = as_dtype(row_splits_dtype)
+        rank = self._shape.ndims
+        if ragged_rank is None:
+            if rank is None:
+                raise ValueError("Must specify ragged_rank or a shape with a known rank.")
+            ragged_rank = rank - 1
+        if rank is not None and ragged_rank >= rank:
+            raise ValueError(f"ragged_rank {ragged_rank} must be less than rank {rank}")
+        self._ragged_rank = ragged_rank
+
+    @property
+    def shape(self) -> TensorShape:
+        """The shape, with None for ragged dimensions."""
+        return self._shape
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return self._dtype
+
+    @property
+    def ragged_rank(self) -> int:
+        """How many dimensions are ragged."""
+        return self._ragged_rank
+
+    @property
+    def row_splits_dtype(self) -> DType:
+        """The type of the splits."""
+        return self._row_splits_dtype
+
+    def _key(self) -> tuple[Any, ...]:
+        return (str(self._shape), self._dtype, self._ragged_rank, self._row_splits_dtype)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RaggedTensorSpec) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __repr__(self) -> str:
+        return (
+            f"RaggedTensorSpec({self._shape}, {self._dtype!r}, {self._ragged_rank}, "
+            f"{self._row_splits_dtype!r})"
+        )

@@ -8,8 +8,6 @@ from millrace.core.nest import (
     flatten,
     flatten_up_to,
     is_nested,
-    map_structure,
-    map_structure_up_to,
     pack_sequence_as,
 )
 

@@ -16,6 +16,7 @@ from millrace.core.dtypes import DType
 from millrace.graph.convert import convert_to_tensor
 from millrace.graph.defaults import name_scope
 from millrace.graph.define import op
+from millrace.graph.dispatch import dispatched
 from millrace.graph.operation import Operation
 from millrace.graph.shape_inference import unchanged
 from millrace.graph.slices import IndexedSlices, SparseTensor
@@ -73,6 +74,7 @@ def _(op: Operation, grad: Any) -> Any:
     return None
 
 
+@dispatched
 def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
     """`x` with elements of another type.
 
@@ -105,6 +107,7 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
         return Cast(x, DstT=wanted, name=scope)
 
 
+@dispatched
 def saturate_cast(value: Any, dtype: Any, name: str | None = None) -> Tensor:
     """`cast`, after clipping to what the new type can hold."""
     with name_scope(name, "saturate_cast", [value]) as scope:
@@ -134,21 +137,25 @@ def _common_range(source: DType, target: DType) -> tuple[Any, Any]:
     return kind(low), kind(high)
 
 
+@dispatched
 def to_float(x: Any, name: str = "ToFloat") -> Any:
     """Casts to float32."""
     return cast(x, dtypes.float32, name=name)
 
 
+@dispatched
 def to_double(x: Any, name: str = "ToDouble") -> Any:
     """Casts to float64."""
     return cast(x, dtypes.float64, name=name)
 
 
+@dispatched
 def to_int32(x: Any, name: str = "ToInt32") -> Any:
     """Casts to int32."""
     return cast(x, dtypes.int32, name=name)
 
 
+@dispatched
 def to_int64(x: Any, name: str = "ToInt64") -> Any:
     """Casts to int64."""
     return cast(x, dtypes.int64, name=name)

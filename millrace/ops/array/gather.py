@@ -20,6 +20,7 @@ from millrace.graph.constant_value import check_now
 from millrace.graph.convert import convert_to_tensor
 from millrace.graph.defaults import name_scope
 from millrace.graph.define import Op, op
+from millrace.graph.dispatch import dispatched
 from millrace.graph.operation import Operation
 from millrace.graph.shape_inference import ShapeContext, merge_shapes
 from millrace.graph.slices import IndexedSlices
@@ -272,6 +273,7 @@ def _summed_by_index(values: Tensor, indices: Tensor, batch: int, shape: Any, si
     return array_shape.reshape(summed, shape)
 
 
+@dispatched
 def gather(
     params: Any,
     indices: Any,

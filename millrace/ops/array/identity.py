@@ -9,6 +9,7 @@ import numpy as np
 from millrace.compiler.xla import jax, jnp, lax
 from millrace.core.tensor_shape import TensorShape, as_shape, unknown_shape
 from millrace.graph.define import op
+from millrace.graph.dispatch import dispatched
 from millrace.graph.operation import Operation
 from millrace.graph.registry import NO_GRADIENT
 from millrace.graph.shape_inference import ShapeContext, unchanged
@@ -44,6 +45,7 @@ def _(op: Operation, grad: Any) -> Any:
     return grad
 
 
+@dispatched
 def identity(input: Any, name: str | None = None) -> Any:
     """A tensor with the value of `input`."""
     # As in TensorFlow, the parts of a composite are named by themselves, not by `name`.
@@ -255,6 +257,7 @@ def _bitcast_in_xla(x: jax.Array, want: Any) -> jax.Array:
     return lax.bitcast_convert_type(x, want)
 
 
+@dispatched
 def bitcast(input: Any, type: Any, name: str | None = None) -> Tensor:
     """The bits of `input` read as `type`, without conversion.
 

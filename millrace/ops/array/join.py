@@ -25,6 +25,7 @@ from millrace.graph.convert import (
 )
 from millrace.graph.defaults import name_scope
 from millrace.graph.define import op
+from millrace.graph.dispatch import dispatched
 from millrace.graph.operation import Operation
 from millrace.graph.registry import NO_GRADIENT
 from millrace.graph.shape_inference import ShapeContext, merge_shapes
@@ -240,6 +241,7 @@ def _slices_of_parts(inputs: Sequence[Tensor], axis: Tensor, grad: IndexedSlices
     return parts
 
 
+@dispatched
 def concat(
     values: Any = None, axis: Any = None, name: str | None = "concat", concat_dim: Any = None
 ) -> Tensor:
@@ -338,6 +340,7 @@ def _(op: Operation, grad: Any) -> Any:
     return unstack(convert_to_tensor(grad), num=op.attrs["N"], axis=op.attrs["axis"])
 
 
+@dispatched
 def stack(values: Any, axis: int = 0, name: str | None = "stack") -> Tensor:
     """Tensors of one shape, side by side along a new axis.
 

@@ -13,6 +13,7 @@ from millrace.graph import constant_value
 from millrace.graph.convert import convert_to_tensor
 from millrace.graph.defaults import name_scope
 from millrace.graph.define import op
+from millrace.graph.dispatch import dispatched
 from millrace.graph.operation import Operation
 from millrace.graph.registry import NO_GRADIENT
 from millrace.graph.shape_inference import (
@@ -132,6 +133,7 @@ def _(op: Operation, grad: Any) -> Any:
     ]
 
 
+@dispatched
 def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Tensor:
     """Elements of `x` or `y` by condition, or the coordinates of true elements.
 
@@ -173,6 +175,7 @@ def _coordinates(condition: Any, name: str | None) -> Tensor:
 # -- Masks -------------------------------------------------------------------------------
 
 
+@dispatched
 def boolean_mask(
     tensor: Any, mask: Any, name: str | None = "boolean_mask", axis: Any = None
 ) -> Tensor:

@@ -19,6 +19,7 @@ from millrace.graph import constant_value
 from millrace.graph.convert import convert_to_tensor
 from millrace.graph.defaults import name_scope
 from millrace.graph.define import op
+from millrace.graph.dispatch import dispatched
 from millrace.graph.operation import Operation
 from millrace.graph.registry import NO_GRADIENT
 from millrace.graph.shape_inference import (
@@ -127,6 +128,7 @@ def shape_n(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -
     return result
 
 
+@dispatched
 def size(
     input: Any, name: str | None = None, out_type: Any = None, optimize: bool = True
 ) -> Tensor:
@@ -378,6 +380,7 @@ def _(op: Operation, grad: Any) -> Any:
     return [reshape(grad, _shape(op.inputs[0])), None]
 
 
+@dispatched
 def expand_dims(input: Any, axis: Any = None, name: str | None = None, dim: Any = None) -> Tensor:
     """`input` with a dimension of size 1 put in at `axis` (`dim` is the old name).
 

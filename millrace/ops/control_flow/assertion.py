@@ -14,6 +14,7 @@ import numpy as np
 from millrace.core import value_text
 from millrace.graph.defaults import name_scope
 from millrace.graph.define import op
+from millrace.graph.dispatch import dispatched
 from millrace.graph.operation import Operation
 from millrace.graph.registry import NO_GRADIENT
 from millrace.graph.shape_inference import none, unchanged
@@ -139,6 +140,7 @@ def _(op: Operation, grad: Tensor) -> Any:
     return CheckNumericsV2(grad, message=_gradient_message(op))
 
 
+@dispatched
 def check_numerics(tensor: Any, message: str, name: str | None = None) -> Tensor:
     """`tensor`; the step fails with `message` if it has NaN or infinite entries."""
     return CheckNumerics(tensor, message=message, name=name)

@@ -89,9 +89,7 @@ class DefinedFunction:
         name = kwargs.pop("name", None)
         types = self.declared_input_types or [None] * len(args)
         if len(args) != len(types):
-            raise ValueError(
-                f"Expected number of arguments: {len(types)}, received: {len(args)}"
-            )
+            raise ValueError(f"Expected number of arguments: {len(types)}, received: {len(args)}")
         with name_scope(name or self.name) as scope:
             inputs = [convert_to_tensor(a, dtype=t) for a, t in zip(args, types, strict=True)]
             if self._python_gradient is None and self._gradient is None:
@@ -130,7 +128,8 @@ def _tensors(result: Any) -> list[Tensor]:
     if result is None:
         return []
     return [
-        convert_to_tensor(each) for each in (result if isinstance(result, list | tuple) else [result])
+        convert_to_tensor(each)
+        for each in (result if isinstance(result, list | tuple) else [result])
     ]
 
 

@@ -19,6 +19,7 @@ from millrace.core.tensor_shape import TensorShape, as_shape, unknown_shape
 from millrace.graph.convert import convert_to_tensor
 from millrace.graph.defaults import name_scope
 from millrace.graph.define import op
+from millrace.graph.dispatch import dispatched
 from millrace.graph.operation import Operation
 from millrace.graph.registry import NO_GRADIENT
 from millrace.graph.shape_inference import broadcast, merged
@@ -87,6 +88,7 @@ def _(op: Operation, grad: Any) -> Any:
     return sum_to_inputs(op.inputs[0], op.inputs[1], grad, grad)
 
 
+@dispatched
 def add(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x + y; strings are joined."""
     with name_scope(name, "Add", [x, y]) as scope:
@@ -111,6 +113,7 @@ def _(op: Operation, grad: Any) -> Any:
     return sum_to_inputs(op.inputs[0], op.inputs[1], grad, -grad)
 
 
+@dispatched
 def subtract(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x - y."""
     return Sub(x, y, name=name)
@@ -135,6 +138,7 @@ def _(op: Operation, grad: Any) -> Any:
     return sum_to_inputs(x, y, Mul(grad, _conj(y)), Mul(_conj(x), grad))
 
 
+@dispatched
 def multiply(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x * y, element by element."""
     return Mul(x, y, name=name)
@@ -186,6 +190,7 @@ def _(op: Operation, grad: Any) -> Any:
     return sum_to_inputs(x, y, part, -part)
 
 
+@dispatched
 def squared_difference(x: Any, y: Any, name: str | None = None) -> Tensor:
     """(x - y) * (x - y)."""
     return SquaredDifference(x, y, name=name)
@@ -235,6 +240,7 @@ def _(op: Operation, grad: Any) -> Any:
     return sum_to_inputs(x, y, RealDiv(grad, over), grad_y)
 
 
+@dispatched
 def realdiv(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x / y of floating-point or complex numbers."""
     return RealDiv(x, y, name=name)
@@ -259,6 +265,7 @@ _QUOTIENT_TYPES: dict[DType, DType | None] = {
 }
 
 
+@dispatched
 def truediv(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x / y as Python 3 means it: integers are cast to float first.
 
@@ -282,11 +289,13 @@ def truediv(x: Any, y: Any, name: str | None = None) -> Tensor:
         return RealDiv(x, y, name=scope)
 
 
+@dispatched
 def divide(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x / y as Python 3 means it; see `truediv`."""
     return truediv(x, y, name=name)
 
 
+@dispatched
 def div(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x / y as Python 2 means it: integers are divided and rounded down."""
     with name_scope(name, "div", [x, y]) as scope:
@@ -303,12 +312,14 @@ def FloorDiv(x: Any, y: Any, *, xp: Any, check: Any) -> Any:
     return xp.floor_divide(x, y) if _is_integer(x) else xp.floor(xp.divide(x, y))
 
 
+@dispatched
 def floordiv(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x / y rounded down; in the type of x and y."""
     with name_scope(name, "floordiv", [x, y]) as scope:
         return FloorDiv(x, y, name=scope)
 
 
+@dispatched
 def floor_div(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x / y rounded down; in the type of x and y."""
     return FloorDiv(x, y, name=name)
@@ -325,6 +336,7 @@ def TruncateDiv(x: Any, y: Any, *, xp: Any, check: Any) -> Any:
     return _truncated_quotient(x, y, xp)
 
 
+@dispatched
 def truncatediv(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x / y rounded towards 0, as C divides integers."""
     return TruncateDiv(x, y, name=name)
@@ -381,6 +393,7 @@ def _(op: Operation, grad: Any) -> Any:
     return sum_to_inputs(x, y, grad, grad * elementwise.Neg(FloorDiv(x, y)))
 
 
+@dispatched
 def floormod(x: Any, y: Any, name: str | None = None) -> Tensor:
     """The remainder of `floordiv`; it has the sign of y."""
     return FloorMod(x, y, name=name)
@@ -420,6 +433,7 @@ def _(op: Operation, grad: Any) -> Any:
     )
 
 
+@dispatched
 def truncatemod(x: Any, y: Any, name: str | None = None) -> Tensor:
     """The remainder of `truncatediv`; it has the sign of x."""
     return TruncateMod(x, y, name=name)
@@ -462,6 +476,7 @@ def _has_logarithm(base: Any, zero: Tensor) -> Any:
     return comparison.not_equal(base, zero) if base.dtype.is_complex else base > zero
 
 
+@dispatched
 def pow(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x to the power of y."""
     with name_scope(name, "Pow", [x]) as scope:
@@ -503,11 +518,13 @@ def _(op: Operation, grad: Any) -> Any:
     return _gradient_of_choice(op, grad, x <= y)
 
 
+@dispatched
 def maximum(x: Any, y: Any, name: str | None = None) -> Tensor:
     """The greater of x and y; NaN if one of them is NaN."""
     return Maximum(x, y, name=name)
 
 
+@dispatched
 def minimum(x: Any, y: Any, name: str | None = None) -> Tensor:
     """The lesser of x and y; NaN if one of them is NaN."""
     return Minimum(x, y, name=name)
@@ -526,6 +543,7 @@ def _(op: Operation, grad: Any) -> Any:
     return sum_to_inputs(y, x, Mul(x, scaled), Mul(elementwise.Neg(y), scaled))
 
 
+@dispatched
 def atan2(y: Any, x: Any, name: str | None = None) -> Tensor:
     """The angle of the point (x, y)."""
     return Atan2(y, x, name=name)
@@ -664,6 +682,7 @@ def _(op: Operation, grad: Any) -> Any:
     return [grad] * len(op.inputs)
 
 
+@dispatched
 def add_n(inputs: Any, name: str | None = None) -> Tensor:
     """The sum of a list of tensors of one shape.
 

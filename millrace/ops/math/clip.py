@@ -9,6 +9,7 @@ from millrace.graph import registry
 from millrace.graph.convert import convert_to_tensor
 from millrace.graph.defaults import colocate_with, name_scope
 from millrace.graph.define import op
+from millrace.graph.dispatch import dispatched
 from millrace.graph.operation import Operation
 from millrace.graph.shape_inference import unchanged
 from millrace.graph.slices import IndexedSlices, convert_to_tensor_or_indexed_slices
@@ -69,6 +70,7 @@ def _like(t: Any, values: Tensor) -> Any:
     return values
 
 
+@dispatched
 def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | None = None) -> Any:
     """`t` with its values cut to a range.
 

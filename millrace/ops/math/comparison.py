@@ -13,6 +13,7 @@ from millrace.core import dtypes
 from millrace.core.tensor_shape import TensorShape, unknown_shape
 from millrace.graph.convert import convert_to_tensor
 from millrace.graph.define import op
+from millrace.graph.dispatch import dispatched
 from millrace.graph.registry import NO_GRADIENT
 from millrace.graph.shape_inference import (
     ShapeContext,
@@ -77,11 +78,13 @@ def NotEqual(x: Any, y: Any, *, xp: Any, incompatible_shape_error: bool) -> Any:
     return xp.not_equal(x, y)
 
 
+@dispatched
 def equal(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x == y, element by element."""
     return Equal(x, y, name=name)
 
 
+@dispatched
 def not_equal(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x != y, element by element."""
     return NotEqual(x, y, name=name)
@@ -93,6 +96,7 @@ def Less(x: Any, y: Any, *, xp: Any) -> Any:
     return xp.less(x, y)
 
 
+@dispatched
 def less(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x < y, element by element."""
     return Less(x, y, name=name)
@@ -104,6 +108,7 @@ def LessEqual(x: Any, y: Any, *, xp: Any) -> Any:
     return xp.less_equal(x, y)
 
 
+@dispatched
 def less_equal(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x <= y, element by element."""
     return LessEqual(x, y, name=name)
@@ -115,6 +120,7 @@ def Greater(x: Any, y: Any, *, xp: Any) -> Any:
     return xp.greater(x, y)
 
 
+@dispatched
 def greater(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x > y, element by element."""
     return Greater(x, y, name=name)
@@ -126,6 +132,7 @@ def GreaterEqual(x: Any, y: Any, *, xp: Any) -> Any:
     return xp.greater_equal(x, y)
 
 
+@dispatched
 def greater_equal(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x >= y, element by element."""
     return GreaterEqual(x, y, name=name)
@@ -154,6 +161,7 @@ def LogicalNot(x: Any, *, xp: Any) -> Any:
     return xp.logical_not(x)
 
 
+@dispatched
 def logical_not(x: Any, name: str | None = None) -> Tensor:
     """not x."""
     return LogicalNot(x, name=name)
@@ -165,6 +173,7 @@ def LogicalAnd(x: Any, y: Any, *, xp: Any) -> Any:
     return xp.logical_and(x, y)
 
 
+@dispatched
 def logical_and(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x and y."""
     return LogicalAnd(x, y, name=name)
@@ -176,11 +185,13 @@ def LogicalOr(x: Any, y: Any, *, xp: Any) -> Any:
     return xp.logical_or(x, y)
 
 
+@dispatched
 def logical_or(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x or y."""
     return LogicalOr(x, y, name=name)
 
 
+@dispatched
 def logical_xor(x: Any, y: Any, name: str = "LogicalXor") -> Tensor:
     """Whether exactly one of x and y is true."""
     return LogicalAnd(LogicalOr(x, y), LogicalNot(LogicalAnd(x, y)), name=name)

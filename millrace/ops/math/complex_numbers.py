@@ -16,6 +16,7 @@ from millrace.core.dtypes import DType
 from millrace.graph.convert import convert_to_tensor
 from millrace.graph.defaults import name_scope
 from millrace.graph.define import op
+from millrace.graph.dispatch import dispatched
 from millrace.graph.operation import Operation
 from millrace.graph.shape_inference import broadcast, unchanged
 from millrace.graph.tensor import Tensor
@@ -55,6 +56,7 @@ def _(op: Operation, grad: Any) -> Any:
     return sum_to_inputs(op.inputs[0], op.inputs[1], real(grad), imag(grad))
 
 
+@dispatched
 def complex(real: Any, imag: Any, name: str | None = None) -> Tensor:
     """real + 1j * imag, of complex64 or complex128 after the type of the parts."""
     real = convert_to_tensor(real, name="real")
@@ -102,6 +104,7 @@ def _(op: Operation, grad: Any) -> Any:
     return _with_zero_imaginary_part(grad)
 
 
+@dispatched
 def real(input: Any, name: str | None = None) -> Tensor:
     """The real part; of a real tensor, the tensor itself."""
     with name_scope(name, "Real", [input]) as scope:
@@ -121,6 +124,7 @@ def _(op: Operation, grad: Any) -> Any:
     return complex(convert_to_tensor(0, grad.dtype.base_dtype), grad)
 
 
+@dispatched
 def imag(input: Any, name: str | None = None) -> Tensor:
     """The imaginary part; of a real tensor, zeros."""
     with name_scope(name, "Imag", [input]) as scope:
@@ -142,6 +146,7 @@ def _(op: Operation, grad: Any) -> Any:
     return -_with_zero_imaginary_part(grad) * turned
 
 
+@dispatched
 def angle(input: Any, name: str | None = None) -> Tensor:
     """The argument of complex numbers; of real ones, 0 or pi."""
     with name_scope(name, "Angle", [input]) as scope:
@@ -167,6 +172,7 @@ def _(op: Operation, grad: Any) -> Any:
     return conj(grad)
 
 
+@dispatched
 def conj(x: Any, name: str | None = None) -> Tensor:
     """The complex conjugate; of a real tensor, the tensor itself."""
     if isinstance(x, Tensor) and (x.dtype.is_floating or x.dtype.is_integer):

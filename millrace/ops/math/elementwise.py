@@ -15,6 +15,7 @@ from millrace.core.dtypes import DType
 from millrace.graph.convert import convert_to_tensor
 from millrace.graph.defaults import get_default_graph, name_scope
 from millrace.graph.define import op
+from millrace.graph.dispatch import dispatched
 from millrace.graph.operation import Operation
 from millrace.graph.registry import NO_GRADIENT
 from millrace.graph.shape_inference import merged, unchanged
@@ -79,6 +80,7 @@ def _(op: Operation, grad: Any) -> Any:
     return grad * Sign(op.inputs[0])
 
 
+@dispatched
 def abs(x: Any, name: str | None = None) -> Any:
     """The absolute value; for complex numbers their modulus, a real tensor."""
     if isinstance(x, SparseTensor):
@@ -109,6 +111,7 @@ def _(op: Operation, grad: Any) -> Any:
     return -grad
 
 
+@dispatched
 def negative(x: Any, name: str | None = None) -> Any:
     """-x."""
     if isinstance(x, IndexedSlices):
@@ -129,6 +132,7 @@ def _(op: Operation, grad: Any) -> Any:
     return array_fill.zeros_like(op.inputs[0])
 
 
+@dispatched
 def sign(x: Any, name: str | None = None) -> Any:
     """-1, 0 or 1; for complex numbers x / |x|."""
     x = x if isinstance(x, SparseTensor) else convert_to_tensor(x, name="x")
@@ -181,6 +185,7 @@ def _(op: Operation, grad: Any) -> Any:
     return _conj(grad) * _number(-2.0, y) * dy * y, ReciprocalGrad(y, grad)
 
 
+@dispatched
 def reciprocal(x: Any, name: str | None = None) -> Tensor:
     """1 / x."""
     return Reciprocal(x, name=name)
@@ -206,6 +211,7 @@ def _(op: Operation, grad: Any) -> Any:
     return grad * (x * _number(2.0, x))
 
 
+@dispatched
 def square(x: Any, name: str | None = None) -> Any:
     """x * x."""
     return on_values(x, lambda values: Square(values, name=name), name or "Square")
@@ -232,6 +238,7 @@ def _(op: Operation, grad: Any) -> Any:
     return -_conj(scaled) * op.outputs[0], scaled * _number(0.5, scaled)
 
 
+@dispatched
 def sqrt(x: Any, name: str | None = None) -> Any:
     """The square root."""
     return on_values(x, lambda values: Sqrt(values, name=name), name or "Sqrt")
@@ -259,6 +266,7 @@ def _(op: Operation, grad: Any) -> Any:
     return _conj(grad) * _number(-1.5, y) * dy * Square(y), RsqrtGrad(y, grad)
 
 
+@dispatched
 def rsqrt(x: Any, name: str | None = None) -> Tensor:
     """1 / sqrt(x)."""
     return Rsqrt(x, name=name)
@@ -277,6 +285,7 @@ def _(op: Operation, grad: Any) -> Any:
     return grad * _conj(op.outputs[0])
 
 
+@dispatched
 def exp(x: Any, name: str | None = None) -> Tensor:
     """e to the power of x."""
     return Exp(x, name=name)
@@ -292,6 +301,7 @@ def _(op: Operation, grad: Any) -> Any:
     return grad * Exp(_conj(op.inputs[0]))
 
 
+@dispatched
 def expm1(x: Any, name: str | None = None) -> Tensor:
     """exp(x) - 1, precise near 0."""
     return Expm1(x, name=name)
@@ -307,6 +317,7 @@ def _(op: Operation, grad: Any) -> Any:
     return grad * Reciprocal(_conj(op.inputs[0]))
 
 
+@dispatched
 def log(x: Any, name: str | None = None) -> Tensor:
     """The natural logarithm."""
     return Log(x, name=name)
@@ -323,6 +334,7 @@ def _(op: Operation, grad: Any) -> Any:
     return grad * Reciprocal(_number(1.0, x) + x)
 
 
+@dispatched
 def log1p(x: Any, name: str | None = None) -> Tensor:
     """log(1 + x), precise near 0."""
     return Log1p(x, name=name)
@@ -353,6 +365,7 @@ def _(op: Operation, grad: Any) -> Any:
     return part - _number(2.0, y) * part * y, SigmoidGrad(y, grad)
 
 
+@dispatched
 def sigmoid(x: Any, name: str | None = None) -> Tensor:
     """1 / (1 + exp(-x))."""
     return Sigmoid(x, name=name)
@@ -378,6 +391,7 @@ def _(op: Operation, grad: Any) -> Any:
     return grad * Cos(_conj(op.inputs[0]))
 
 
+@dispatched
 def sin(x: Any, name: str | None = None) -> Tensor:
     """The sine."""
     return Sin(x, name=name)
@@ -393,6 +407,7 @@ def _(op: Operation, grad: Any) -> Any:
     return -grad * Sin(_conj(op.inputs[0]))
 
 
+@dispatched
 def cos(x: Any, name: str | None = None) -> Tensor:
     """The cosine."""
     return Cos(x, name=name)
@@ -408,6 +423,7 @@ def _(op: Operation, grad: Any) -> Any:
     return Square(Reciprocal(Cos(_conj(op.inputs[0])))) * grad
 
 
+@dispatched
 def tan(x: Any, name: str | None = None) -> Tensor:
     """The tangent."""
     return Tan(x, name=name)
@@ -428,6 +444,7 @@ def _(op: Operation, grad: Any) -> Any:
     return grad * Reciprocal(_cosine_of_arcsine(_conj(op.inputs[0])))
 
 
+@dispatched
 def asin(x: Any, name: str | None = None) -> Tensor:
     """The inverse sine."""
     return Asin(x, name=name)
@@ -443,6 +460,7 @@ def _(op: Operation, grad: Any) -> Any:
     return -grad * Reciprocal(_cosine_of_arcsine(_conj(op.inputs[0])))
 
 
+@dispatched
 def acos(x: Any, name: str | None = None) -> Tensor:
     """The inverse cosine."""
     return Acos(x, name=name)
@@ -459,6 +477,7 @@ def _(op: Operation, grad: Any) -> Any:
     return grad * Reciprocal(_number(1.0, x) + Square(x))
 
 
+@dispatched
 def atan(x: Any, name: str | None = None) -> Tensor:
     """The inverse tangent."""
     return Atan(x, name=name)
@@ -477,6 +496,7 @@ def _(op: Operation, grad: Any) -> Any:
     return grad * Cosh(_conj(op.inputs[0]))
 
 
+@dispatched
 def sinh(x: Any, name: str | None = None) -> Tensor:
     """The hyperbolic sine."""
     return Sinh(x, name=name)
@@ -492,6 +512,7 @@ def _(op: Operation, grad: Any) -> Any:
     return grad * Sinh(_conj(op.inputs[0]))
 
 
+@dispatched
 def cosh(x: Any, name: str | None = None) -> Tensor:
     """The hyperbolic cosine."""
     return Cosh(x, name=name)
@@ -518,6 +539,7 @@ def _(op: Operation, grad: Any) -> Any:
     return grad * _number(-2.0, y) * dy * y, TanhGrad(y, grad)
 
 
+@dispatched
 def tanh(x: Any, name: str | None = None) -> Any:
     """The hyperbolic tangent."""
     return on_values(x, lambda values: Tanh(values, name=name), name or "Tanh")
@@ -533,6 +555,7 @@ def _(op: Operation, grad: Any) -> Any:
     return grad / Cosh(_conj(op.outputs[0]))
 
 
+@dispatched
 def asinh(x: Any, name: str | None = None) -> Tensor:
     """The inverse hyperbolic sine."""
     return Asinh(x, name=name)
@@ -548,6 +571,7 @@ def _(op: Operation, grad: Any) -> Any:
     return grad / Sinh(_conj(op.outputs[0]))
 
 
+@dispatched
 def acosh(x: Any, name: str | None = None) -> Tensor:
     """The inverse hyperbolic cosine."""
     return Acosh(x, name=name)
@@ -564,6 +588,7 @@ def _(op: Operation, grad: Any) -> Any:
     return grad * Reciprocal(_number(1.0, x) - Square(x))
 
 
+@dispatched
 def atanh(x: Any, name: str | None = None) -> Tensor:
     """The inverse hyperbolic tangent."""
     return Atanh(x, name=name)
@@ -577,6 +602,7 @@ def Floor(x: Any, *, xp: Any) -> Any:
     return xp.floor(x)
 
 
+@dispatched
 def floor(x: Any, name: str | None = None) -> Tensor:
     """The largest integer that is not greater."""
     return Floor(x, name=name)
@@ -587,6 +613,7 @@ def Ceil(x: Any, *, xp: Any) -> Any:
     return xp.ceil(x)
 
 
+@dispatched
 def ceil(x: Any, name: str | None = None) -> Tensor:
     """The smallest integer that is not less."""
     return Ceil(x, name=name)
@@ -597,6 +624,7 @@ def Round(x: Any, *, xp: Any) -> Any:
     return x if x.dtype.kind in "iu" else xp.round(x)
 
 
+@dispatched
 def round(x: Any, name: str | None = None) -> Tensor:
     """The nearest integer; halves go to the even one."""
     x = convert_to_tensor(x, name="x")
@@ -620,6 +648,7 @@ def IsNan(x: Any, *, xp: Any) -> Any:
     return xp.isnan(x)
 
 
+@dispatched
 def is_nan(x: Any, name: str | None = None) -> Tensor:
     """Which elements are NaN."""
     return IsNan(x, name=name)
@@ -630,6 +659,7 @@ def IsInf(x: Any, *, xp: Any) -> Any:
     return xp.isinf(x)
 
 
+@dispatched
 def is_inf(x: Any, name: str | None = None) -> Tensor:
     """Which elements are infinite."""
     return IsInf(x, name=name)
@@ -640,6 +670,7 @@ def IsFinite(x: Any, *, xp: Any) -> Any:
     return xp.isfinite(x)
 
 
+@dispatched
 def is_finite(x: Any, name: str | None = None) -> Tensor:
     """Which elements are neither infinite nor NaN."""
     return IsFinite(x, name=name)

@@ -19,6 +19,7 @@ from millrace.graph.constant_value import constant_value
 from millrace.graph.convert import convert_to_tensor
 from millrace.graph.defaults import name_scope
 from millrace.graph.define import Op, op
+from millrace.graph.dispatch import dispatched
 from millrace.graph.operation import Operation
 from millrace.graph.registry import JAX_GRADIENT, NO_GRADIENT
 from millrace.graph.shape_inference import ShapeContext
@@ -337,6 +338,7 @@ def _reduce(kind: Op, input_tensor: Any, axis: Any, keepdims: Any, name: str | N
     return result
 
 
+@dispatched
 def reduce_sum(
     input_tensor: Any,
     axis: Any = None,
@@ -360,6 +362,7 @@ def reduce_sum(
     return _reduce(Sum, input_tensor, axis, keepdims, name)
 
 
+@dispatched
 def reduce_mean(
     input_tensor: Any,
     axis: Any = None,
@@ -374,6 +377,7 @@ def reduce_mean(
     return _reduce(Mean, input_tensor, axis, keepdims, name)
 
 
+@dispatched
 def reduce_prod(
     input_tensor: Any,
     axis: Any = None,
@@ -388,6 +392,7 @@ def reduce_prod(
     return _reduce(Prod, input_tensor, axis, keepdims, name)
 
 
+@dispatched
 def reduce_max(
     input_tensor: Any,
     axis: Any = None,
@@ -402,6 +407,7 @@ def reduce_max(
     return _reduce(Max, input_tensor, axis, keepdims, name)
 
 
+@dispatched
 def reduce_min(
     input_tensor: Any,
     axis: Any = None,
@@ -416,6 +422,7 @@ def reduce_min(
     return _reduce(Min, input_tensor, axis, keepdims, name)
 
 
+@dispatched
 def reduce_any(
     input_tensor: Any,
     axis: Any = None,
@@ -430,6 +437,7 @@ def reduce_any(
     return _reduce(AnyOp, input_tensor, axis, keepdims, name)
 
 
+@dispatched
 def reduce_all(
     input_tensor: Any,
     axis: Any = None,

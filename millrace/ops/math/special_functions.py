@@ -15,6 +15,7 @@ from millrace.core.tensor_shape import TensorShape
 from millrace.graph.convert import convert_to_tensor
 from millrace.graph.defaults import name_scope
 from millrace.graph.define import op
+from millrace.graph.dispatch import dispatched
 from millrace.graph.operation import Operation
 from millrace.graph.registry import JAX_GRADIENT, NO_GRADIENT
 from millrace.graph.shape_inference import ShapeContext, broadcast, broadcast_shapes, unchanged
@@ -85,11 +86,13 @@ def _(op: Operation, grad: Any) -> Any:
     return grad * _number(math.sqrt(2 * math.pi), grad) * elementwise.Exp(half_square)
 
 
+@dispatched
 def erf(x: Any, name: str | None = None) -> Any:
     """The Gauss error function."""
     return elementwise.on_values(x, lambda values: Erf(values, name=name), name or "Erf")
 
 
+@dispatched
 def erfc(x: Any, name: str | None = None) -> Tensor:
     """1 - erf(x)."""
     return Erfc(x, name=name)
@@ -127,6 +130,7 @@ def _(op: Operation, grad: Any) -> Any:
     return grad * Digamma(op.inputs[0])
 
 
+@dispatched
 def lgamma(x: Any, name: str | None = None) -> Tensor:
     """log(|gamma(x)|)."""
     return Lgamma(x, name=name)
@@ -143,6 +147,7 @@ def _(op: Operation, grad: Any) -> Any:
     return grad * Polygamma(_number(1, x), x)
 
 
+@dispatched
 def digamma(x: Any, name: str | None = None) -> Tensor:
     """The derivative of `lgamma`."""
     return Digamma(x, name=name)

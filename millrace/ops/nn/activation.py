@@ -15,6 +15,7 @@ from millrace.core import dtypes
 from millrace.graph.convert import convert_to_tensor
 from millrace.graph.defaults import name_scope
 from millrace.graph.define import op
+from millrace.graph.dispatch import dispatched
 from millrace.graph.operation import Operation
 from millrace.graph.registry import JAX_GRADIENT
 from millrace.graph.shape_inference import merged, unchanged
@@ -96,6 +97,7 @@ def _(op: Operation, grad: Any) -> Any:
     return ReluGrad(grad, x), array_fill.zeros_like(x)
 
 
+@dispatched
 def relu(features: Any, name: str | None = None) -> Tensor:
     """max(features, 0)."""
     return Relu(features, name=name)
@@ -123,6 +125,7 @@ def _(op: Operation, grad: Any) -> Any:
     return Relu6Grad(grad, x), array_fill.zeros_like(x)
 
 
+@dispatched
 def relu6(features: Any, name: str | None = None) -> Tensor:
     """min(max(features, 0), 6)."""
     with name_scope(name, "Relu6", [features]) as scope:
@@ -272,6 +275,7 @@ def _(op: Operation, grad: Any) -> Any:
     return SoftplusGrad(grad, x), grad * dy / curvature
 
 
+@dispatched
 def softplus(features: Any, name: str | None = None) -> Tensor:
     """log(exp(features) + 1)."""
     return Softplus(features, name=name)

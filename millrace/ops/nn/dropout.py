@@ -9,6 +9,7 @@ from millrace.core.tensor_shape import TensorShape
 from millrace.graph.constant_value import constant_value
 from millrace.graph.convert import convert_to_tensor
 from millrace.graph.defaults import name_scope
+from millrace.graph.dispatch import dispatched
 from millrace.graph.tensor import Tensor
 from millrace.ops.array import join as array_join
 from millrace.ops.array import select as array_select
@@ -18,6 +19,7 @@ from millrace.ops.random import random
 __all__ = ["dropout"]
 
 
+@dispatched
 def dropout(
     x: Any,
     keep_prob: Any = None,

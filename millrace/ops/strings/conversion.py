@@ -13,6 +13,7 @@ from millrace.core import dtypes, value_text
 from millrace.core.tensor_proto import make_ndarray, make_tensor_proto
 from millrace.core.tensor_shape import TensorShape, unknown_shape
 from millrace.graph.define import op
+from millrace.graph.dispatch import dispatched
 from millrace.graph.registry import NO_GRADIENT
 from millrace.graph.shape_inference import ShapeContext, scalars, unchanged
 from millrace.graph.shape_inference import unknown as no_shape
@@ -78,6 +79,7 @@ def StringToNumber(string_tensor: Any, *, out_type: Any) -> Any:
         return np.array(numbers, out_type.as_numpy_dtype).reshape(string_tensor.shape)
 
 
+@dispatched
 def string_to_number(
     string_tensor: Any = None,
     out_type: Any = dtypes.float32,
@@ -152,6 +154,7 @@ def AsString(
     return strings([t.encode() for t in texts], input.shape)
 
 
+@dispatched
 def as_string(
     input: Any,
     precision: int = -1,

@@ -19,6 +19,7 @@ from millrace.core.tensor_shape import TensorShape, unknown_shape
 from millrace.graph.convert import convert_to_tensor
 from millrace.graph.defaults import name_scope
 from millrace.graph.define import op
+from millrace.graph.dispatch import dispatched
 from millrace.graph.registry import NO_GRADIENT
 from millrace.graph.shape_inference import (
     ShapeContext,
@@ -91,6 +92,7 @@ def StringJoin(inputs: list[Any], *, separator: bytes) -> Any:
     return strings([separator.join(row) for row in zip(*columns, strict=True)], shape)
 
 
+@dispatched
 def string_join(inputs: Any, separator: Any = "", name: str | None = None) -> Tensor:
     """Joins strings element by element, with a separator between them."""
     return StringJoin(list(inputs), separator=separator, name=name)
@@ -427,6 +429,7 @@ def _characters(string: bytes) -> list[bytes]:
     return [string[a:b] for a, b in zip(starts, [*starts[1:], len(string)], strict=True)]
 
 
+@dispatched
 def substr(input: Any, pos: Any, len: Any, name: str | None = None, unit: str = "BYTE") -> Tensor:
     """The part of each string that begins at `pos` and has `len` bytes or characters."""
     return Substr(input, pos, len, unit=unit, name=name)
@@ -446,6 +449,7 @@ def StringLength(input: Any, *, unit: bytes) -> Any:
     return np.array([len(word) for word in words], np.int32).reshape(input.shape)
 
 
+@dispatched
 def string_length(input: Any, name: str | None = None, unit: str = "BYTE") -> Tensor:
     """`tf.strings.length`: the length of each string."""
     return StringLength(input, unit=unit, name=name)
@@ -462,6 +466,7 @@ def StringStrip(input: Any) -> Any:
     return each(input, bytes.strip)
 
 
+@dispatched
 def string_strip(input: Any, name: str | None = None) -> Tensor:
     """Strings without white space at their ends."""
     return StringStrip(input, name=name)
@@ -498,11 +503,13 @@ def StringUpper(input: Any, *, encoding: bytes) -> Any:
     return _changed_case(input, encoding, "upper")
 
 
+@dispatched
 def string_lower(input: Any, encoding: str = "", name: str | None = None) -> Tensor:
     """`tf.strings.lower`."""
     return StringLower(input, encoding=encoding, name=name)
 
 
+@dispatched
 def string_upper(input: Any, encoding: str = "", name: str | None = None) -> Tensor:
     """`tf.strings.upper`."""
     return StringUpper(input, encoding=encoding, name=name)
@@ -577,6 +584,7 @@ def RegexReplace(input: Any, pattern: Any, rewrite: Any, *, replace_global: bool
     return each(input, lambda s: expressions.replace(compiled, target, s, replace_global))
 
 
+@dispatched
 def regex_full_match(input: Any, pattern: Any, name: str | None = None) -> Tensor:
     """`tf.strings.regex_full_match`: whether each whole string matches the pattern."""
     if isinstance(pattern, str | bytes):
@@ -584,6 +592,7 @@ def regex_full_match(input: Any, pattern: Any, name: str | None = None) -> Tenso
     return RegexFullMatch(input, pattern, name=name)
 
 
+@dispatched
 def regex_replace(
     input: Any, pattern: Any, rewrite: Any, replace_global: bool = True, name: str | None = None
 ) -> Tensor:
@@ -638,11 +647,13 @@ def StringToHashBucketStrong(input: Any, *, num_buckets: int, key: list[int]) ->
     return np.array(hashes, np.int64).reshape(input.shape)
 
 
+@dispatched
 def string_to_hash_bucket_fast(input: Any, num_buckets: int, name: str | None = None) -> Tensor:
     """The bucket of each string by its fingerprint, which never changes between releases."""
     return StringToHashBucketFast(input, num_buckets=num_buckets, name=name)
 
 
+@dispatched
 def string_to_hash_bucket(
     string_tensor: Any = None,
     num_buckets: int | None = None,
@@ -654,6 +665,7 @@ def string_to_hash_bucket(
     return StringToHashBucket(given, num_buckets=num_buckets, name=name)
 
 
+@dispatched
 def string_to_hash_bucket_strong(
     input: Any, num_buckets: int, key: Any, name: str | None = None
 ) -> Tensor:
@@ -697,11 +709,13 @@ def _from_base64(string: bytes) -> bytes:
     return base64.urlsafe_b64decode(body + b"=" * (-len(body) % 4))
 
 
+@dispatched
 def encode_base64(input: Any, pad: bool = False, name: str | None = None) -> Tensor:
     """Strings in web-safe base64."""
     return EncodeBase64(input, pad=pad, name=name)
 
 
+@dispatched
 def decode_base64(input: Any, name: str | None = None) -> Tensor:
     """Strings from web-safe base64, padded or not."""
     return DecodeBase64(input, name=name)

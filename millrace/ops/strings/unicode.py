@@ -12,6 +12,7 @@ from millrace.core.tensor_shape import TensorShape, unknown_shape
 from millrace.graph.convert import convert_to_tensor
 from millrace.graph.defaults import name_scope
 from millrace.graph.define import op
+from millrace.graph.dispatch import dispatched
 from millrace.graph.registry import NO_GRADIENT
 from millrace.graph.shape_inference import ShapeContext, unchanged
 from millrace.graph.tensor import Tensor
@@ -76,6 +77,7 @@ def UnicodeTranscode(
     return each(input, lambda s: decode(s).encode(target))
 
 
+@dispatched
 def unicode_transcode(
     input: Any,
     input_encoding: str,

@@ -1,5 +1,6 @@
 """What programs take from TensorFlow's python.util.tf_inspect that has no public name."""
 
+import inspect
 from inspect import *
 from inspect import FullArgSpec
 from typing import Any, NamedTuple
@@ -18,3 +19,8 @@ def getargspec(obj: Any) -> ArgSpec:
     """The arguments of a function, as Python 2's `inspect` gave them."""
     found = getfullargspec(obj)
     return ArgSpec(found.args, found.varargs, found.varkw, found.defaults)
+
+
+def getfullargspec(obj: Any) -> FullArgSpec:
+    """The arguments of a function, without annotations: TensorFlow 1's functions have none."""
+    return inspect.getfullargspec(inspect.unwrap(obj))._replace(annotations={})

@@ -1,4 +1,4 @@
-"""What programs take from TensorFlow's python.data.util.nest: structures in which lists are leaves."""
+"""What programs take from TensorFlow's python.data.util.nest: there lists are leaves."""
 
 from collections.abc import Callable
 from typing import Any

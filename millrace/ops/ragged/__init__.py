@@ -1,0 +1,1 @@
+"""Ragged tensors: the class, its ops, and public functions that take one."""
