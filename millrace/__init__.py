@@ -222,6 +222,7 @@ from millrace.ops.sparse.serialization import *
 from millrace.ops.sparse.slicing import *
 from millrace.ops.sparse.sparse import *
 from millrace.ops.state.initializers import *
+from millrace.ops.state.module import *
 from millrace.ops.state.partitioners import *
 from millrace.ops.state.template import *
 from millrace.ops.state.variable_scope import *

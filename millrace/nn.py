@@ -108,7 +108,14 @@ from millrace.ops.nn.pooling import (
     max_pool_with_argmax,
     pool,
 )
-from millrace.ops.nn.rnn import bidirectional_dynamic_rnn, dynamic_rnn, raw_rnn, static_rnn
+from millrace.ops.nn.rnn import (
+    bidirectional_dynamic_rnn,
+    dynamic_rnn,
+    raw_rnn,
+    static_bidirectional_rnn,
+    static_rnn,
+    static_state_saving_rnn,
+)
 from millrace.ops.nn.sampled_losses import nce_loss, sampled_softmax_loss
 from millrace.ops.nn.softmax import log_softmax, softmax
 
@@ -198,6 +205,8 @@ __all__ = [
     "space_to_batch",
     "space_to_depth",
     "sparse_softmax_cross_entropy_with_logits",
+    "static_bidirectional_rnn",
+    "static_state_saving_rnn",
     "sufficient_statistics",
     "swish",
     "tanh",

@@ -10,6 +10,8 @@ from typing import Any
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__all__":
+        return [each for each in __dir__() if not each.startswith("_")]
     # The package imports this module while it is itself being imported.
     try:
         return getattr(sys.modules["millrace"], name)

@@ -4,8 +4,8 @@ from millrace.platform import lazy_import
 
 __getattr__, __dir__ = lazy_import.facade(
     __name__,
-    "cluster_resolver crf data distribute distributions estimator feature_column framework "
-    "layers learn legacy_seq2seq lookup losses metrics opt rnn seq2seq signal slim staging "
-    "stateless tpu training util".split(),
+    "cluster_resolver crf data distribute distributions estimator feature_column framework image "
+    "layers learn legacy_seq2seq lookup losses metrics opt predictor rnn seq2seq signal slim "
+    "staging stateless tpu training util".split(),
     globals(),
 )

@@ -82,6 +82,8 @@ def facade(
     def get(name: str) -> Any:
         if name in waiting:
             return importlib.import_module(f"{package}.{name}")
+        if name == "__all__":  # ``from package import *`` takes what waits, too.
+            return [each for each in list_names() if not each.startswith("_")]
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     def list_names() -> list[str]:

@@ -12,7 +12,6 @@ from millrace.contrib.rnn.cells import Linear as _Linear
 from millrace.contrib.rnn.loops import (
     stack_bidirectional_dynamic_rnn,
     stack_bidirectional_rnn,
-    static_bidirectional_rnn,
     transpose_batch_time,
 )
 from millrace.contrib.rnn.more_cells import (
@@ -34,13 +33,14 @@ from millrace.contrib.rnn.wrappers import (
     HighwayWrapper,
     TimeReversedFusedRNN,
 )
-from millrace.ops.nn.rnn import static_rnn
+from millrace.ops.nn.rnn import static_bidirectional_rnn, static_rnn, static_state_saving_rnn
 from millrace.ops.nn.rnn_cells import (
     BasicLSTMCell,
     BasicRNNCell,
     DeviceWrapper,
     DropoutWrapper,
     GRUCell,
+    LayerRNNCell,
     LSTMCell,
     LSTMStateTuple,
     MultiRNNCell,
@@ -71,6 +71,7 @@ __all__ = [
     "LSTMCell",
     "LSTMStateTuple",
     "LayerNormBasicLSTMCell",
+    "LayerRNNCell",
     "MultiRNNCell",
     "NASCell",
     "OutputProjectionWrapper",
@@ -85,5 +86,6 @@ __all__ = [
     "stack_bidirectional_rnn",
     "static_bidirectional_rnn",
     "static_rnn",
+    "static_state_saving_rnn",
     "transpose_batch_time",
 ]

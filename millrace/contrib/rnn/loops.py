@@ -7,47 +7,6 @@ from typing import Any
 import millrace as tf
 
 
-def static_bidirectional_rnn(
-    cell_fw: Any,
-    cell_bw: Any,
-    inputs: Any,
-    initial_state_fw: Any = None,
-    initial_state_bw: Any = None,
-    dtype: Any = None,
-    sequence_length: Any = None,
-    scope: Any = None,
-) -> tuple[list[Any], Any, Any]:
-    """(outputs of both directions joined, last state forwards, last state backwards)."""
-    if not isinstance(inputs, list | tuple):
-        raise TypeError("inputs must be a sequence")
-    if not inputs:
-        raise ValueError("inputs must not be empty")
-    options = {"dtype": dtype, "sequence_length": sequence_length}
-
-    def backwards(values: Any) -> list[Any]:
-        if sequence_length is None:
-            return list(reversed(values))
-        stacked = tf.stack(values)
-        reverse = tf.reverse_sequence(stacked, sequence_length, seq_axis=0, batch_axis=1)
-        results = tf.unstack(reverse, num=len(values))
-        for result, value in zip(results, values, strict=True):
-            result.set_shape(value.shape)
-        return list(results)
-
-    with tf.variable_scope(scope or "bidirectional_rnn"):
-        with tf.variable_scope("fw") as fw:
-            output_fw, state_fw = tf.nn.static_rnn(
-                cell_fw, inputs, initial_state_fw, scope=fw, **options
-            )
-        with tf.variable_scope("bw") as bw:
-            found, state_bw = tf.nn.static_rnn(
-                cell_bw, backwards(inputs), initial_state_bw, scope=bw, **options
-            )
-    output_bw = backwards(found)
-    joined = [tf.concat([f, b], 1) for f, b in zip(output_fw, output_bw, strict=True)]
-    return joined, state_fw, state_bw
-
-
 def stack_bidirectional_dynamic_rnn(
     cells_fw: Any,
     cells_bw: Any,
@@ -95,7 +54,7 @@ def stack_bidirectional_rnn(
     with tf.variable_scope(scope or "stack_bidirectional_rnn"):
         for i, (fw, bw) in enumerate(zip(cells_fw, cells_bw, strict=True)):
             with tf.variable_scope(f"cell_{i}"):
-                layer, state_fw, state_bw = static_bidirectional_rnn(
+                layer, state_fw, state_bw = tf.nn.static_bidirectional_rnn(
                     fw, bw, layer,
                     initial_states_fw[i] if initial_states_fw else None,
                     initial_states_bw[i] if initial_states_bw else None,

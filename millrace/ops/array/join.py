@@ -7,6 +7,7 @@ host.
 
 from __future__ import annotations
 
+import inspect
 import numbers
 from collections.abc import Sequence
 from typing import Any
@@ -272,6 +273,16 @@ def concat(
             return alone
     result: Tensor = ConcatV2(parts, axis, name=name or "concat")
     return result
+
+
+#: What TensorFlow 1 says that `concat` takes; older orders and names are understood besides.
+concat.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+    [
+        inspect.Parameter("values", inspect.Parameter.POSITIONAL_OR_KEYWORD),
+        inspect.Parameter("axis", inspect.Parameter.POSITIONAL_OR_KEYWORD),
+        inspect.Parameter("name", inspect.Parameter.POSITIONAL_OR_KEYWORD, default="concat"),
+    ]
+)
 
 
 def _is_number(value: Any) -> bool:

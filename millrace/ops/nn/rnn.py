@@ -11,12 +11,15 @@ from typing import Any
 from millrace.core import dtypes, nest
 from millrace.core.tensor_shape import TensorShape
 from millrace.graph.convert import convert_to_tensor
+from millrace.graph.defaults import control_dependencies
 from millrace.graph.tensor import Tensor
 from millrace.ops.array import cast
 from millrace.ops.array import fill as array_fill
+from millrace.ops.array import join as array_join
 from millrace.ops.array import layout as array_layout
 from millrace.ops.array import select as array_select
 from millrace.ops.array import shape as array_shape
+from millrace.ops.array.identity import identity
 from millrace.ops.control_flow.loops import while_loop
 from millrace.ops.control_flow.tensor_array import TensorArray
 from millrace.ops.math import comparison, reduction
@@ -244,6 +247,79 @@ def static_rnn(
             outputs.append(output)
             state = new_state
         return outputs, state
+
+
+def static_bidirectional_rnn(
+    cell_fw: Any,
+    cell_bw: Any,
+    inputs: Any,
+    initial_state_fw: Any = None,
+    initial_state_bw: Any = None,
+    dtype: Any = None,
+    sequence_length: Any = None,
+    scope: Any = None,
+) -> tuple[list[Any], Any, Any]:
+    """(outputs of both directions joined, last state forwards, last state backwards)."""
+    if not isinstance(inputs, list | tuple):
+        raise TypeError("inputs must be a sequence")
+    if not inputs:
+        raise ValueError("inputs must not be empty")
+    options = {"dtype": dtype, "sequence_length": sequence_length}
+
+    def backwards(values: Any) -> list[Any]:
+        if sequence_length is None:
+            return list(reversed(values))
+        stacked = array_join.stack(values)
+        reverse = array_layout.reverse_sequence(stacked, sequence_length, seq_axis=0, batch_axis=1)
+        results = array_join.unstack(reverse, num=len(values))
+        for result, value in zip(results, values, strict=True):
+            result.set_shape(value.shape)
+        return list(results)
+
+    with variable_scope.variable_scope(scope or "bidirectional_rnn"):
+        with variable_scope.variable_scope("fw") as fw:
+            output_fw, state_fw = static_rnn(cell_fw, inputs, initial_state_fw, scope=fw, **options)
+        with variable_scope.variable_scope("bw") as bw:
+            found, state_bw = static_rnn(
+                cell_bw, backwards(inputs), initial_state_bw, scope=bw, **options
+            )
+    output_bw = backwards(found)
+    joined = [array_join.concat([f, b], 1) for f, b in zip(output_fw, output_bw, strict=True)]
+    return joined, state_fw, state_bw
+
+
+def static_state_saving_rnn(
+    cell: Any,
+    inputs: Any,
+    state_saver: Any,
+    state_name: Any,
+    sequence_length: Any = None,
+    scope: Any = None,
+) -> tuple[list[Any], Any]:
+    """`static_rnn` whose state is kept from one run to the next.
+
+    Args:
+      cell: An `RNNCell`.
+      inputs: A list of ``[batch, size]``, one per step.
+      state_saver: Has ``state(name)`` and ``save_state(name, value)``.
+      state_name: The name of the state, or a structure of names as the cell's states.
+      sequence_length: The length of each sequence.
+      scope: The variable scope, ``rnn`` by default.
+    """
+    names = nest.flatten(state_name)
+    if nest.is_nested(cell.state_size) != nest.is_nested(state_name) or len(names) != len(
+        nest.flatten(cell.state_size)
+    ):
+        raise ValueError(f"#elems(state_name) != #elems(cell.state_size): {state_name}")
+    initial = nest.pack_sequence_as(cell.state_size, [state_saver.state(name) for name in names])
+    outputs, state = static_rnn(cell, inputs, initial, None, sequence_length, scope)
+    saves = [
+        state_saver.save_state(name, value)
+        for name, value in zip(names, nest.flatten(state), strict=True)
+    ]
+    with control_dependencies(saves):
+        outputs[-1] = nest.map_structure(identity, outputs[-1])
+    return outputs, state
 
 
 def raw_rnn(

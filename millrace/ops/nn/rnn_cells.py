@@ -72,6 +72,8 @@ class RNNCell:
     def __init__(
         self, _reuse: Any = None, name: str | None = None, dtype: Any = None, **kwargs: Any
     ) -> None:
+        self._trainable = kwargs.pop("trainable", True)
+        kwargs.pop("activity_regularizer", None)
         if kwargs:
             raise TypeError(f"Unexpected keyword arguments: {', '.join(kwargs)}")
         self._reuse = _reuse
@@ -144,11 +146,23 @@ class RNNCell:
             self.built = True
         return self.call(inputs, state)
 
-    def add_variable(self, name: str, shape: Any, initializer: Any = None) -> Any:
-        """A variable of the cell."""
+    @property
+    def dtype(self) -> Any:
+        """The type of the variables; that of the first inputs unless it was given."""
+        return self._dtype
+
+    def add_variable(
+        self, name: str, shape: Any, dtype: Any = None, initializer: Any = None, **kwargs: Any
+    ) -> Any:
+        """A variable of the cell; further arguments are those of `tf.get_variable`."""
+        if dtype is not None and not isinstance(dtype, str | dtypes.DType):
+            dtype, initializer = None, dtype  # The initializer by its place.
+        kwargs.setdefault("trainable", self._trainable)
         return variable_scope.get_variable(
-            name, shape=shape, dtype=self._dtype, initializer=initializer
+            name, shape=shape, dtype=dtype or self._dtype, initializer=initializer, **kwargs
         )
+
+    add_weight = add_variable
 
     def zero_state(self, batch_size: Any, dtype: Any) -> Any:
         """A state of zeros."""
@@ -193,6 +207,10 @@ def _function(activation_: Any, default: Callable[..., Any]) -> Callable[..., An
     if isinstance(activation_, str):
         return getattr(activation, activation_, None) or getattr(elementwise, activation_)
     return activation_
+
+
+class LayerRNNCell(RNNCell):
+    """A cell whose `build` makes its variables with `add_variable`: any may."""
 
 
 class BasicRNNCell(RNNCell):

@@ -23,4 +23,5 @@ def getargspec(obj: Any) -> ArgSpec:
 
 def getfullargspec(obj: Any) -> FullArgSpec:
     """The arguments of a function, without annotations: TensorFlow 1's functions have none."""
-    return inspect.getfullargspec(inspect.unwrap(obj))._replace(annotations={})
+    stated = inspect.unwrap(obj, stop=lambda each: hasattr(each, "__signature__"))
+    return inspect.getfullargspec(stated)._replace(annotations={})
