@@ -38,6 +38,7 @@ def ImageProjectiveTransformV2(
 
     There k is c0 x + c1 y + 1. What lies outside of the input is 0.
     """
+    images = xp.asarray(images)
     height, width = int(output_shape[0]), int(output_shape[1])
     count, rows, columns = images.shape[:3]
     y, x = xp.meshgrid(
