@@ -13,7 +13,9 @@ __all__ = ["from_contrib_estimator", "from_estimator", "from_saved_model"]
 class Predictor:
     """A graph with a session: call it with arrays by name."""
 
-    def __init__(self, graph: Any, session: Any, feeds: Any, fetches: Any) -> None:
+    def __init__(
+        self, graph: Any, session: Any, feeds: dict[str, Any], fetches: dict[str, Any]
+    ) -> None:
         """Takes tensors to feed and to fetch, by name."""
         self._graph = graph
         self._session = session

@@ -91,9 +91,9 @@ def interpolate_spline(
         points = tf.convert_to_tensor(train_points)
         values = tf.convert_to_tensor(train_values)
         query = tf.convert_to_tensor(query_points)
-        count, dims = points.shape.as_list()[1:]
-        outputs = values.shape.as_list()[2]
-        if None in (count, dims, outputs):
+        sizes: list[Any] = [*points.shape.as_list()[1:], values.shape.as_list()[2]]
+        count, dims, outputs = sizes
+        if None in sizes:
             raise ValueError("The number of points, their dimensions and outputs must be known.")
         kernel = _phi(_squared_distances(points, points), order)
         if regularization_weight > 0:

@@ -173,7 +173,7 @@ def _local(
         patches = tf.image.extract_image_patches(
             flat, [1, *window, 1], [1, *(*strides, 1)[:2], 1], [1, 1, 1, 1], "VALID"
         )
-        static = patches.shape.as_list()
+        static: list[Any] = patches.shape.as_list()
         rows = tf.reshape(patches, [-1, static[1] * static[2], static[3]])
         made = tf.einsum("bpw,pwf->bpf", rows, kernel)
         if len(size) == 1:

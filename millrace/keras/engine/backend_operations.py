@@ -383,7 +383,7 @@ def to_dense(tensor: Any) -> Any:
 
 def moving_average_update(x: Any, value: Any, momentum: float) -> Any:
     """Moves a variable towards a value: ``x ← x · momentum + value · (1 − momentum)``."""
-    return tf.assign_sub(x, (x - value) * (1 - momentum))
+    return variable_changes.assign_sub(x, (x - value) * (1 - momentum))
 
 
 def print_tensor(x: Any, message: str = "") -> Any:

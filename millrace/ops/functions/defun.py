@@ -68,9 +68,9 @@ class DefinedFunction:
     ) -> None:
         self._func = func
         self.declared_input_types = input_types
-        self.name: str = options.get("func_name") or getattr(func, "__name__", "function")
+        self.name = str(options.get("func_name") or getattr(func, "__name__", "function"))
         self._python_gradient = options.get("python_grad_func")
-        self._gradient = options.get("grad_func")
+        self._gradient: Any = options.get("grad_func")
         self._shapes = options.get("shape_func")
         functools.update_wrapper(self, func)
 

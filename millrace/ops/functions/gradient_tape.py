@@ -138,7 +138,7 @@ class GradientTape:
             )
             for each in _elements(target)
         ]
-        found = []
+        found: list[Any] = []
         for source, column in zip(wanted, zip(*rows, strict=True), strict=True):
             if any(each is None for each in column):
                 found.append(None)
@@ -224,7 +224,7 @@ def _elements(target: Tensor) -> list[Tensor]:
     return [flat[i] for i in range(count)]
 
 
-def _product(dims: list[int]) -> int:
+def _product(dims: list[Any]) -> int:
     result = 1
     for each in dims:
         result *= each

@@ -195,7 +195,8 @@ def expand_dims(
     if not isinstance(ragged, RaggedTensor):
         return shape.expand_dims(ragged, axis)
     with name_scope(name, "RaggedExpandDims"):
-        axis = axis + ragged.shape.ndims + 1 if axis is not None and axis < 0 else axis
+        if axis is not None and axis < 0:
+            axis += (ragged.shape.ndims or 0) + 1
         if axis == 0:
             return ragged[None]
         if axis == 1:

@@ -41,7 +41,7 @@ def get_item(ragged: RaggedTensor, key: Any) -> Any:
     return _outer(ragged, _without_ellipsis(keys, ragged))
 
 
-RaggedTensor.__getitem__ = get_item  # type: ignore[assignment, method-assign]
+RaggedTensor.__getitem__ = get_item
 
 
 def _without_ellipsis(keys: list[Any], value: Any) -> list[Any]:

@@ -225,7 +225,7 @@ class RaggedTensor:
                 lengths = convert_to_tensor(lengths, dtype=kind)
             elif padding is not None:
                 differs = comparison.not_equal(tensor, convert_to_tensor(padding, tensor.dtype))
-                while differs.shape.ndims > 2:
+                while (differs.shape.ndims or 2) > 2:
                     differs = reduction.reduce_any(differs, axis=-1)
                 lengths = reduction.reduce_max(cast(differs, kind) * (columns + 1), axis=1)
                 lengths = arithmetic.maximum(lengths, convert_to_tensor(0, kind))

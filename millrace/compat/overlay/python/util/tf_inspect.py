@@ -21,7 +21,7 @@ def getargspec(obj: Any) -> ArgSpec:
     return ArgSpec(found.args, found.varargs, found.varkw, found.defaults)
 
 
-def getfullargspec(obj: Any) -> FullArgSpec:
+def getfullargspec(obj: Any) -> FullArgSpec:  # type: ignore[no-redef]
     """The arguments of a function, without annotations: TensorFlow 1's functions have none."""
     stated = inspect.unwrap(obj, stop=lambda each: hasattr(each, "__signature__"))
     return inspect.getfullargspec(stated)._replace(annotations={})
