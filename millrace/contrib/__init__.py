@@ -6,6 +6,6 @@ __getattr__, __dir__ = lazy_import.facade(
     __name__,
     "cluster_resolver crf data distribute distributions estimator feature_column framework image "
     "layers learn legacy_seq2seq lookup losses metrics opt predictor rnn seq2seq signal slim "
-    "staging stateless tpu training util".split(),
+    "staging stateless summary tpu training util".split(),
     globals(),
 )
