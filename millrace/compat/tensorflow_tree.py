@@ -95,6 +95,8 @@ class InternalModule(types.ModuleType):
                 return generated_ops.generated_function(generated, name)
         if hasattr(self, "__path__") and (found := find(f"{self._path}.{name}")) is not None:
             return found
+        if self._path.startswith("python.") and (found := _imported(name)) is not None:
+            return found
         raise AttributeError(describe_missing(f"{self.__name__}.{name}"), name=name, obj=self)
 
     def __dir__(self) -> list[str]:
@@ -103,6 +105,17 @@ class InternalModule(types.ModuleType):
         names.update(n for n, origin in module.public.items() if _is_there(origin))
         names.update(n for each in module.generated for n in generated_ops.offered(each))
         return sorted(names)
+
+
+#: Where TensorFlow's modules import other modules from, which are then names of theirs.
+_IMPORTED_FROM = ("framework", "ops", "training", "util", "eager", "platform", "layers", "client")
+
+
+def _imported(name: str) -> types.ModuleType | None:
+    """The module of TensorFlow's Python tree that other modules of it import as `name`."""
+    paths = (f"python.{package}.{name}" for package in _IMPORTED_FROM)
+    known = (path for path in paths if path in record() or _overlay(path) is not None)
+    return next((module for module in map(find, known) if module is not None), None)
 
 
 @functools.cache

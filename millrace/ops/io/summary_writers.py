@@ -7,12 +7,13 @@ is cleared; writers of one shared name write into one file.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 from millrace.core.config import Event
 from millrace.core.resource_handle import handle_of
 from millrace.data.event_file import EventFile
-from millrace.graph.define import op
+from millrace.graph.define import Op, op
 from millrace.graph.registry import NO_GRADIENT
 from millrace.graph.shape_inference import none, scalars
 from millrace.ops.data_flow import shared_state
@@ -103,7 +104,7 @@ def _write(ctx: Any, writer: Any, step: Any, summary: bytes) -> None:
     shared_state.find(EventFile, ctx, writer).add(event.SerializeToString())
 
 
-def _writing(signature: str) -> Any:
+def _writing(signature: str) -> Callable[[Callable[..., Any]], Op]:
     return op(signature, shape=none, gradient=NO_GRADIENT, host=True, stateful=True)
 
 
