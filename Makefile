@@ -34,8 +34,8 @@ help:
 	@echo 'make test    run every test'
 	@echo 'make unit    run the unit tests alone'
 	@echo 'make interop run what needs a stock TensorFlow beside Millrace'
-	@echo 'make schedules   10,000 random schedules of the step protocol'
-	@echo 'make chaos   kill and stop the tasks of a training, hundreds of times'
+	@echo 'make schedules   10,000 random schedules of the protocols'
+	@echo 'make chaos   kill and stop the tasks of a training, hundreds of times (STANDBY=1: with standbys)'
 	@echo 'make check   ruff, mypy and import-linter'
 	@echo 'make format  let ruff rewrite the sources'
 	@echo 'make docs-serve   the documentation as a site, on this machine'
@@ -71,7 +71,8 @@ schedules: $(STAMP)
 	@MILLRACE_SCHEDULES=10000 $(PYTHON) -m pytest -q -n 2 tests/scenarios -k random
 
 chaos: $(STAMP)
-	@$(PYTHON) tests/process/chaos.py --faults $(or $(FAULTS),200)
+	@$(PYTHON) tests/process/$(if $(STANDBY),standby_chaos.py --together 3,chaos.py) \
+	  --faults $(or $(FAULTS),200)
 
 check: $(STAMP)
 	@echo 'ruff check';    $(PYTHON) -m ruff check .

@@ -16,7 +16,7 @@ from millrace.cli.job import Task
 from millrace.cli.task_process import TaskProcess
 from millrace.core import errors
 from millrace.platform.ports import HeldPorts
-from millrace.protocol.replication.view import View
+from millrace.protocol.replication.view import Member, View
 from millrace.rpc.security import Security
 from millrace.rpc.service import CachedThreads, RpcServer
 from millrace.server.peers import PLACES
@@ -124,6 +124,9 @@ class Replicas:
         if waits and time.monotonic() < ended + _TAKE_OVER_SECONDS:
             return False
         self._ended_at.pop(name, None)
+        begins = view.followed_by(Member(task.address, 0))
+        _, version, _ = self._registers.read(name_of(name))
+        self._registers.write(name_of(name), begins.encode(), version)
         print(
             f"millrace launch: {name} is lost, and no standby was in step with it: it begins again "
             "without its state, and the newest checkpoint is restored"

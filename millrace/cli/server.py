@@ -35,6 +35,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--job", help="the task's job")
     parser.add_argument("--task", type=int, help="the task's number")
     parser.add_argument("--protocol", help="grpc+fast (the default) or grpc")
+    parser.add_argument(
+        "--standby-of",
+        metavar="HOST:PORT",
+        help="follow the process that serves this task there, and take its place when it is gone "
+        "(MILLRACE_VIEWS says which task keeps who serves)",
+    )
     security.add_arguments(parser)
 
 
@@ -44,7 +50,9 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         security.set_environment(arguments)
         cluster, job, task = _place(arguments)
-        server = Server(cluster, job, task, protocol=arguments.protocol)
+        server = Server(
+            cluster, job, task, protocol=arguments.protocol, standby_of=arguments.standby_of
+        )
     except (ValueError, TypeError, errors.OpError) as error:
         print(f"millrace server: {error}", file=sys.stderr)
         return USAGE_ERROR if isinstance(error, ValueError | TypeError) else FAILED

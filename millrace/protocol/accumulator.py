@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -76,6 +76,14 @@ class AccumulatorState(ABC):
         #: Every contributor so far, and to which step it contributed last.
         self._last_steps: dict[str, int] = {}
         self._takes: deque[Take] = deque()
+        #: Is told when its steps are others, which a standby must know; and whether that holds only
+        #: once what was taken is applied.
+        self.on_steps: Callable[[bool], None] = lambda when_applied: None
+
+    def follow(self, global_step: int, applied_step: int) -> None:
+        """Counts for the steps that another task's accumulator counts for, with nothing in it."""
+        self._empty()
+        self.global_step, self.applied_step = global_step, applied_step
 
     @property
     def required(self) -> int:
@@ -138,15 +146,18 @@ class AccumulatorState(ABC):
         if step < self.global_step:
             self._empty()
         self.global_step = self.applied_step = step
+        self.on_steps(False)
 
     def begin_round(self, step: int) -> None:
         """A round begins, or begins again, with nothing accumulated."""
         self._empty()
         self.global_step = self.applied_step = step
+        self.on_steps(False)
 
     def will_apply(self) -> None:
         """What was taken last is about to be applied."""
         self.applied_step = self.global_step
+        self.on_steps(True)
 
     def submit(self, attempt: Take) -> list[Attempt]:
         """A new request."""
@@ -210,6 +221,8 @@ class AccumulatorState(ABC):
             self._repeating.clear()
             self.global_step += 1
             settled.append(attempt)
+        if settled:
+            self.on_steps(False)
         return settled
 
 

@@ -64,6 +64,8 @@ class ResourceStore:
         self._containers: dict[str, dict[tuple[type, str], Any]] = {}
         #: Grows when containers are dropped: what was looked up before is void.
         self.generation = 0
+        #: Told of each resource that is made, with its container and name.
+        self.on_created: Callable[[Any, str, str], None] | None = None
 
     def get_or_create(
         self, kind: type[_R], container: str, name: str, create: Callable[[], _R]
@@ -75,6 +77,8 @@ class ResourceStore:
             found = members.get(key)
             if found is None:
                 found = members[key] = create()
+                if self.on_created is not None:
+                    self.on_created(found, container or DEFAULT_CONTAINER, name)
             return found
 
     def get(self, kind: type[_R], handle: ResourceHandle) -> _R:

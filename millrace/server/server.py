@@ -143,6 +143,8 @@ class Server:
             tasks[definition.job_name][definition.task_index] = self._address
             self._cluster = ClusterSpec(tasks)
             definition.cluster.CopyFrom(self._cluster.as_cluster_def())
+        #: Where this process listens, which need not be the address that its task is called by.
+        self._place = self._address if place is None else place.place
         self._inbound = Inbound()
         self._peers = Peers(
             identity(self._task, self._address, place, self._incarnation),
@@ -151,7 +153,7 @@ class Server:
             self._on_lost,
             self._security,
             listens_at=bind_host,
-            place="" if place is None else place.place,
+            place=self._place,
         )
         #: The clocks of the workers, if this is the task that keeps them.
         self._clocks = ConsistencyKeeper()
@@ -223,11 +225,14 @@ class Server:
     def _replica_place(self, standby_of: str | None) -> ReplicaPlace | None:
         """What this process was told of its part in the replication of its task."""
         told = ReplicaPlace.from_environment(self._task, os.environ)
+        keeper = os.environ.get(views.VARIABLE)
+        address = self._own_address()
         if standby_of is None:
+            if told is None and keeper and self._server_def.job_name == "ps":
+                return ReplicaPlace(self._task, address, keeper)
             return told
         if told is not None:
             return told._replace(follows=standby_of)
-        keeper = os.environ.get(views.VARIABLE)
         if not keeper:
             raise errors.InvalidArgumentError(
                 None,
@@ -236,7 +241,7 @@ class Server:
                 f"that is neither of the two: set {views.VARIABLE} to the address of another task, "
                 "for both.",
             )
-        host = os.environ.get(BIND, "").partition(":")[0] or self._own_address().rpartition(":")[0]
+        host = os.environ.get(BIND, "").partition(":")[0] or address.rpartition(":")[0]
         return ReplicaPlace(self._task, f"{host}:0", keeper, standby_of)
 
     def _hear_moved(self, told: bytes) -> bytes:
@@ -288,7 +293,10 @@ class Server:
             "address": self._address,
             "incarnation": self._incarnation,
             "uptime_seconds": round(time.monotonic() - self._born, 1),
-            "cluster": {job: _tasks(self._cluster, job) for job in self._cluster.jobs},
+            "cluster": {
+                job: {i: self._where(a) for i, a in _tasks(self._cluster, job).items()}
+                for job in self._cluster.jobs
+            },
             "devices": [device.name for device in self._devices()],
             "version": MILLRACE,
             **machine.status(),
@@ -307,6 +315,10 @@ class Server:
                 for peer, traffic in self._peers.traffic().items()
             },
         }
+
+    def _where(self, address: str) -> str:
+        """Where the process is that serves the task that is called by an address."""
+        return self._place if address == self._own_address() else self._peers.place(address)
 
     def _stop_on_request(self, question: bytes) -> bytes:
         if question:

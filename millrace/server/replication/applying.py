@@ -69,6 +69,8 @@ class Applier:
         self._worker = worker
         self._registers = registers
         self.state_incarnation = 0
+        #: The steps of the primary's accumulators, by container and name.
+        self.steps: dict[tuple[str, str], list[int]] = {}
         self._session = SessionState(worker.resources)
         self._graphs: dict[int, _Graph] = {}
         #: Variables of which some slices have come.
@@ -90,6 +92,7 @@ class Applier:
         self._graphs.clear()
         self._partial.clear()
         self._digests.clear()
+        self.steps.clear()
         self._worker.resources.clear_all()
         self._worker.record.set_state(())
         self._session = SessionState(self._worker.resources)
@@ -143,6 +146,10 @@ class Applier:
         name, version = changes.said(message)
         content = np.asarray(message.tensors[0]).tobytes()
         self._registers.follow(name, content, int(version))
+
+    def _steps(self, message: Message) -> None:
+        container, name, steps = changes.said(message)
+        self.steps[container, name] = steps
 
     def _cleared(self, message: Message) -> None:
         self._worker.resources.clear(changes.said(message))
@@ -209,6 +216,6 @@ _APPLY: dict[What, Callable[[Applier, Message], None]] = {
     What.CLEARED: Applier._cleared,
     What.MARK: Applier._mark,
     What.DIGEST: Applier._digest,
-    What.RESOURCE: Applier._unexpected,
+    What.STEPS: Applier._steps,
     What.OVER: Applier._unexpected,
 }

@@ -43,7 +43,7 @@ class What(enum.IntEnum):
     CLEARED = 8  # containers were dropped
     MARK = 9  # a digest of the variables as they are now will follow
     DIGEST = 10  # that digest
-    RESOURCE = 11  # what happened to a queue or an accumulator
+    STEPS = 11  # the steps of an accumulator
     OVER = 12  # the task ends in an orderly way
 
 

@@ -155,6 +155,7 @@ class Follower:
         what = What(message.key)
         if what is What.OVER:
             logging.info("%s has ended; so does its standby.", self._task)
+            self.stop()
             start_thread(self._stop, "millrace stops a standby")
             return
         self._put(message)
@@ -173,6 +174,8 @@ class Follower:
     def on_lost(self, channel_address: str) -> None:
         """The connection with the primary is closed."""
         channel = self._channel
+        if self._stopped.is_set():
+            return
         if channel is not None and channel.address == channel_address and not channel.is_open:
             self._tell(events.PrimaryLost())
 

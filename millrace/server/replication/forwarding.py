@@ -23,6 +23,7 @@ import numpy as np
 
 from millrace.core import errors
 from millrace.core.value import JsonObject, Value
+from millrace.ops.data_flow.accumulators import Accumulator
 from millrace.passes.program_def import to_graph_def
 from millrace.platform import logging
 from millrace.protocol.replication import events, instructions
@@ -61,6 +62,7 @@ class ForwardingJournal:
       views: Where that is kept.
       state_incarnation: The life of the state, which a standby takes over.
       fenced: Is told that another process is the primary now.
+      steps: The steps of accumulators that a primary before this one had.
     """
 
     def __init__(
@@ -72,6 +74,7 @@ class ForwardingJournal:
         views: Views,
         state_incarnation: int,
         fenced: Callable[[View], None],
+        steps: dict[tuple[str, str], list[int]] | None = None,
     ) -> None:
         self._worker = worker
         self._registers = registers
@@ -94,6 +97,10 @@ class ForwardingJournal:
         self._pieces = 0
         self._arrived = threading.Condition()
         self._digest_at, self._digested = 0, time.monotonic()
+        #: The steps of accumulators that are not made yet, and those that change when what was
+        #: taken is applied.
+        self._steps = dict(steps or {})
+        self._applied_steps: dict[tuple[str, str], list[int]] = {}
         #: What is asked of the register, one after the other.
         self._questions: deque[instructions.ProposeView | instructions.ReadView] = deque()
         self._asking = False
@@ -105,6 +112,10 @@ class ForwardingJournal:
         self._worker.hold = self.hold
         self._worker.on_cleared = self.cleared
         self._registers.on_written = self.register_written
+        store = self._worker.resources
+        store.on_created = self._created
+        for container, name, accumulator in store.all_of(Accumulator):
+            self._created(accumulator, container, name)
         self._worker.partitions.has_standby = True
         self._worker.record.order_changes(self)
 
@@ -160,6 +171,8 @@ class ForwardingJournal:
         if step.record is not None:
             told["a"] = list(step.record.attempt)
         self._send(changes.message(What.STAGE, self._next(), told, tensors))
+        while self._applied_steps:
+            self._forward_steps(*self._applied_steps.popitem())
         self._mark_when_due()
         return outputs
 
@@ -214,6 +227,34 @@ class ForwardingJournal:
             sequence = self._next()
             if self._channel is not None:
                 self._send(changes.message(What.CLEARED, sequence, containers))
+
+    def _created(self, resource: Any, container: str, name: str) -> None:
+        """A resource was made: of accumulators the steps are forwarded, not what is in them.
+
+        After a fault a chief empties them, and every worker gives its gradient again; but it finds
+        by the steps whether a round was applied on every task.
+        """
+        if not isinstance(resource, Accumulator) or name.startswith("_"):
+            return
+        state, key = resource.state, (container, name)
+        known = self._steps.pop(key, None)
+        if known is not None:
+            state.follow(*known)
+
+        def tell(when_applied: bool) -> None:
+            with self.order:
+                steps = [state.global_step, state.applied_step]
+                if self._channel is None:
+                    return
+                if when_applied:
+                    self._applied_steps[key] = steps
+                else:
+                    self._forward_steps(key, steps)
+
+        state.on_steps = tell
+
+    def _forward_steps(self, key: tuple[str, str], steps: list[int]) -> None:
+        self._send(changes.message(What.STEPS, self._next(), [*key, steps]))
 
     def register_written(self, name: str, content: bytes, version: int) -> None:
         """A register has another content."""
@@ -414,6 +455,11 @@ class ForwardingJournal:
             snapshot = store_snapshot.take(self._worker.resources)
             record = self._worker.record.as_state()
             registers = self._registers.contents()
+            steps = [
+                [container, name, [found.state.global_step, found.state.applied_step]]
+                for container, name, found in self._worker.resources.all_of(Accumulator)
+            ]
+            self._applied_steps.clear()
             self._known.clear()
             self._pieces, self._behind = 0, 0
             self._digest_at, self._digested = sequence, time.monotonic()
@@ -426,6 +472,7 @@ class ForwardingJournal:
             changes.variables(snapshot),
             [changes.record(record)],
             [_register(*each, 0) for each in registers],
+            [changes.message(What.STEPS, 0, told) for told in steps],
         )
         for count, piece in enumerate(pieces):
             channel.send(piece)

@@ -153,9 +153,11 @@ class Replica:
             views = self._views()
             me = Member(self._place.place, self._peers.me.incarnation)
             found = views.read()
-            view: View | None = View(1, me) if found is None else found.followed_by(me)
-            assert view is not None
-            view = views.propose(view)
+            view = found
+            if found is None:
+                view = views.propose(View(1, me))
+            elif found.primary.address == me.address and found.standby is None:
+                view = views.propose(found.followed_by(me))  # Nobody has its state any more.
             assert view is not None
             if view.primary != me:
                 self._replaced(view)
@@ -164,10 +166,22 @@ class Replica:
         self._watch.start()
 
     def _begin_forwarding(
-        self, me: Member, view: View, views: Views, state_incarnation: int
+        self,
+        me: Member,
+        view: View,
+        views: Views,
+        state_incarnation: int,
+        steps: dict[tuple[str, str], list[int]] | None = None,
     ) -> None:
         journal = ForwardingJournal(
-            self._worker, self._registers, me, view, views, state_incarnation, self._replaced
+            self._worker,
+            self._registers,
+            me,
+            view,
+            views,
+            state_incarnation,
+            self._replaced,
+            steps,
         )
         journal.was_paused = self._watch.was_paused
         journal.start()
@@ -267,7 +281,7 @@ class Replica:
         state = self._applier.state_incarnation
         self._follower = None
         self._serve(state)
-        self._begin_forwarding(me, view, self._views(), state)
+        self._begin_forwarding(me, view, self._views(), state, self._applier.steps)
         self._worker.sessions.refusal = None
         logging.warning(
             "%s: its standby at %s has taken over (view %d). Nothing that was acknowledged is "

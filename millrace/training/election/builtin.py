@@ -38,14 +38,26 @@ class BuiltinRegister:
 
     def read(self) -> Reading:
         """What it holds."""
-        with _of_millrace(self._master):
+        with self._reached():
             content, version = self._opened().read()
         return Reading(None if content is None else Record.decode(content), version)
 
     def write(self, record: Record, version: int) -> bool:
         """Replaces the content if it has this version; whether it did."""
-        with _of_millrace(self._master):
+        with self._reached():
             return self._opened().write(record.encode(), version).done
+
+    @contextmanager
+    def _reached(self) -> Iterator[None]:
+        """Looks again where the task is, the next time, if it cannot be reached."""
+        try:
+            with _of_millrace(self._master):
+                yield
+        except errors.UnavailableError:
+            if self._register is not None and self._master.startswith(SCHEME):
+                self._register.close()
+                self._register = None
+            raise
 
     def _opened(self) -> TaskRegister:
         if self._register is None:

@@ -64,7 +64,7 @@ def work(server, cluster):
     hooks = []
     if FLAGS.sync:
         optimizer = tf.train.SyncReplicasOptimizer(optimizer, workers, total_num_replicas=workers)
-        hooks.append(optimizer.make_session_run_hook(me == 0, num_tokens=0))
+        hooks.append(optimizer.make_session_run_hook(me == 0))
     with tf.device(f"/job:worker/task:{me}"):
         train = tf.group(optimizer.minimize(tf.add_n(losses), global_step=step), *updates)
 
@@ -96,6 +96,8 @@ def work(server, cluster):
                 os.path.join(FLAGS.folder, "state.tmp.npz"), os.path.join(FLAGS.folder, "state.npz")
             )
         while not os.path.exists(os.path.join(FLAGS.folder, "state.npz")):
+            if FLAGS.sync:
+                session.run(train, {number: FLAGS.capacity - 1})  # The chief waits for rounds.
             time.sleep(0.05)
 
 
