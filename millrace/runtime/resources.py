@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from numpy.typing import DTypeLike
 
@@ -35,6 +35,16 @@ class _BeingUpdated:
 BEING_UPDATED = _BeingUpdated()
 
 
+class HeldRows(Protocol):
+    """Keeps rows of a table as they were, when they are about to be changed in place."""
+
+    def before_change(self, rows: Value) -> None:
+        """Rows are about to be changed; the slot's lock is held until `after_change`."""
+
+    def after_change(self) -> None:
+        """They are changed, and the slot has its value."""
+
+
 class VariableSlot:
     """One variable's storage.
 
@@ -44,9 +54,11 @@ class VariableSlot:
         uninitialised; or `BEING_UPDATED`. Arrays of strings are of objects.
       lock: Held by writers from reading the old buffer to storing the new one.
       serial: A number by which locks are taken in one order.
+      held: A snapshot of the value whose rows are kept when they are changed in place; or None.
+        Guarded by the lock.
     """
 
-    __slots__ = ("lock", "name", "serial", "value")
+    __slots__ = ("held", "lock", "name", "serial", "value")
     _serials = itertools.count()
 
     def __init__(self, name: str) -> None:
@@ -54,6 +66,7 @@ class VariableSlot:
         self.value: Any = None
         self.lock = threading.Lock()
         self.serial = next(self._serials)
+        self.held: HeldRows | None = None
 
 
 class ResourceStore:

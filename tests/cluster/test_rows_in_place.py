@@ -291,3 +291,52 @@ def test_a_snapshot_keeps_rows_as_they_were(make_cluster: Any, name: str) -> Non
         for key, value in snapshot:
             np.testing.assert_array_equal(value, values[key])
     trainer.session.close()
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_rows_of_a_large_table_are_kept_and_the_table_is_not_copied(
+    make_cluster: Any, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_snapshot, "MIN_HELD_BYTES", 0)
+    trainer = Trainer(make_cluster({"ps": 2, "worker": 1}), OPTIMIZERS[name]())
+    trainer.train(1, 5, 40)
+    before = trainer.values()
+    places = {key: slot.value.unsafe_buffer_pointer() for key, slot in trainer.slots().items()}
+    held = {
+        task: store_snapshot.take(server.worker.resources)
+        for task, server in trainer.cluster.servers.items()
+    }
+    for i in range(4):
+        trainer.train(1, 6 + i, 41, 59)
+    now = trainer.values()
+    assert any(not np.array_equal(now[key], before[key]) for key in now)
+    assert places == {k: slot.value.unsafe_buffer_pointer() for k, slot in trainer.slots().items()}
+    for task, snapshot in held.items():
+        for (_, variable), value in snapshot:
+            if (key := f"{task}/{variable}") in before:
+                np.testing.assert_array_equal(value, before[key])
+        snapshot.release()
+    assert all(slot.held is None for slot in trainer.slots().values())
+    trainer.session.close()
+
+
+def test_a_table_that_is_replaced_after_its_rows_were_kept_stays_in_the_snapshot(
+    make_cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_snapshot, "MIN_HELD_BYTES", 0)
+    trainer = Trainer(make_cluster({"ps": 2, "worker": 1}), OPTIMIZERS["descent"]())
+    trainer.train(1, 5, 40)
+    before = trainer.values()
+    held = {
+        task: store_snapshot.take(server.worker.resources)
+        for task, server in trainer.cluster.servers.items()
+    }
+    trainer.train(1, 6, 41)
+    trainer.session.run([tf.assign_add(part, tf.ones_like(part)) for part in trainer.table])
+    trainer.train(1, 7, 42)
+    for task, snapshot in held.items():
+        for (_, variable), value in snapshot:
+            if (key := f"{task}/{variable}") in before:
+                np.testing.assert_array_equal(value, before[key])
+        snapshot.release()
+    trainer.session.close()

@@ -312,10 +312,17 @@ class UpdateStage(_RowStage):
         for memory, table, part in zip(self._memories, tables, rows, strict=True):
             own = memory.of(part, length)[:count]
             memory.of(table, shape[0]).take(positions, out=own, mode="clip")
-        tables, rows = self._program(tables, rows, given)
-        for slot, memory, table, part in zip(slots, self._memories, tables, rows, strict=True):
-            memory.of(table, shape[0])[positions] = memory.of(part, length)[:count]
-            slot.value = table
+        held = [slot.held for slot in slots if slot.held is not None]
+        for each in held:
+            each.before_change(positions)
+        try:
+            tables, rows = self._program(tables, rows, given)
+            for slot, memory, table, part in zip(slots, self._memories, tables, rows, strict=True):
+                memory.of(table, shape[0])[positions] = memory.of(part, length)[:count]
+                slot.value = table
+        finally:
+            for each in held:
+                each.after_change()
         self._rows[length] = rows
         return True
 
