@@ -572,6 +572,9 @@ class _Writer:
         text = f"k{number}({', '.join(names)})"
         self._put(f"{', '.join(results)} = {text}", node, names, results)
         gives_flow = node.type not in _TAKING
+        for name, edge, wanted in zip(results, form.edges, form.output_types, strict=True):
+            if not gives_flow and edge.dtype.name != "variant":
+                self._conform(node, name, wanted)  # An element of a vector is no array.
         self._odd.update(e for e in form.edges if gives_flow or e.dtype.name == "variant")
 
     def _call_anyhow(
