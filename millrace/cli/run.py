@@ -15,6 +15,7 @@ import types
 from pathlib import Path
 from typing import Any
 
+from millrace.cli import orderly_end
 from millrace.compat import (
     numpy1,
     older_python,
@@ -52,6 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Runs the script as if it were the program."""
     end_with_launcher()
+    orderly_end.install()
     tensorflow_import.install()
     numpy1.install()
     older_python.install()

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
-import signal
 import sys
-import threading
-from types import FrameType
-from typing import Any, NoReturn
+from typing import Any
 
-from millrace.cli import security
+from millrace.cli import orderly_end, security
 from millrace.core import errors
 from millrace.platform.launcher import end_with_launcher
 from millrace.server.server import Server
@@ -19,10 +17,6 @@ from millrace.server.server import Server
 SUMMARY = "run a task's server and nothing else, for clients elsewhere"
 FAILED = 1
 USAGE_ERROR = 2
-#: How long the server has to end its steps.
-_STOP_SECONDS = 2.0
-#: The exit code that a shell gives to a process that SIGTERM has ended.
-TERMINATED = 128 + signal.SIGTERM
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,39 +55,10 @@ def run(arguments: argparse.Namespace) -> int:
         f"{server.server_def.task_index} serves at {server.target}",
         flush=True,
     )
-    signal.signal(signal.SIGTERM, _terminate)
-    code = 0
-    try:
+    orderly_end.install()
+    with contextlib.suppress(KeyboardInterrupt):
         server.wait_until_stopped()
-    except KeyboardInterrupt:
-        pass
-    except _Terminated:
-        code = TERMINATED
-    _end(server, code)
-
-
-class _Terminated(BaseException):
-    """SIGTERM has arrived."""
-
-
-def _terminate(number: int, frame: FrameType | None) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # It is being done.
-    raise _Terminated
-
-
-def _end(server: Server, code: int) -> NoReturn:
-    """Stops a server, and ends the process here.
-
-    No step begins any more, waits and loops end. But a program of XLA's that has begun cannot be
-    stopped, nor can its compiler, and an interpreter that ends takes the ground from under their
-    threads: the process would crash. So it does not end by way of the interpreter.
-    """
-    stopping = threading.Thread(target=server.stop, name="stops the server", daemon=True)
-    stopping.start()
-    stopping.join(_STOP_SECONDS)
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
+    orderly_end.end(0)
 
 
 def _place(arguments: argparse.Namespace) -> tuple[Any, str | None, int | None]:

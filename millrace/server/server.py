@@ -550,6 +550,11 @@ class Server:
             self._worker.lost_master(address)
 
 
+def running_servers() -> list[Server]:
+    """The servers of this process that have been started and not stopped."""
+    return list(_running.values())
+
+
 def _say_left(server: weakref.ref[Server]) -> None:
     """Tells the servers of the job that this process ends; not when an exception ends it."""
     found = server()

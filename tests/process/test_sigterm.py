@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import millrace as tf
 from millrace.platform.ports import HeldPorts
+from millrace.rpc.security import Security
+from millrace.rpc.service import Connection
 
 #: Two thirds of the tries ended in a crash before servers ended in order.
 TRIES = 6
@@ -108,3 +112,93 @@ def repeat(session: Any, step: Any) -> None:
 
 def running_steps(session: Any) -> int:
     return int(json.loads(session._backend._connection.status(60.0))["running_steps"])
+
+
+TRAINER = Path(__file__).parent / "programs" / "linear_trainer.py"
+#: In which order the tasks of a job get the signal.
+ORDERS = [("ps:0", "worker:0", "worker:1"), ("worker:1", "ps:0", "worker:0"), ("worker:0", "ps:0")]
+
+
+@pytest.mark.parametrize("sync", [False, True], ids=["async", "sync"])
+@pytest.mark.parametrize("order", ORDERS, ids=" ".join)
+def test_each_task_of_a_job_ends(
+    order: tuple[str, ...], sync: bool, tmp_path: Path, until: Any
+) -> None:
+    """A ps, the chief and a worker, in the middle of steps and while they wait for each other."""
+    names = ["ps:0", "worker:0", "worker:1"]
+    with HeldPorts(3) as held, contextlib.ExitStack() as stack:
+        flags = ["--ps", held.addresses[0], "--workers", ",".join(held.addresses[1:])]
+        flags += ["--steps", "1000000", *(["--sync"] if sync else [])]
+        tasks: dict[str, subprocess.Popen[str]] = {}
+        for name in names:
+            job, _, number = name.partition(":")
+            tasks[name] = subprocess.Popen(
+                [sys.executable, "-m", "millrace", "run", str(TRAINER), job, number, *flags],
+                stdout=subprocess.DEVNULL,
+                stderr=(tmp_path / name).open("w"),
+                text=True,
+            )
+            stack.callback(tasks[name].kill)
+        connection = Connection(held.addresses[0], Security())
+        stack.callback(connection.close)
+        until(lambda: has_trained(connection))
+        for name in order:
+            process = tasks.pop(name)
+            process.send_signal(signal.SIGTERM)
+            code = process.wait(60)
+            said = (tmp_path / name).read_text()
+            assert code == 143, (name, code, said)
+            assert "Fatal Python error" not in said and "Traceback" not in said, (name, said)
+        for process in tasks.values():
+            process.kill()
+            process.wait()
+
+
+def has_trained(connection: Connection) -> bool:
+    try:
+        return int(json.loads(connection.status(10.0))["steps"]) > 20
+    except tf.errors.OpError:
+        return False
+
+
+def test_who_waits_for_a_task_is_told_that_it_has_stopped(background: Any, until: Any) -> None:
+    with (
+        HeldPorts(1) as held,
+        subprocess.Popen(
+            [sys.executable, "-m", "millrace", "run", str(TRAINER), "ps", "0"]
+            + ["--ps", held.addresses[0], "--workers", "localhost:1"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        ) as process,
+        tf.Graph().as_default(),
+    ):
+        config = tf.ConfigProto(device_filters=["/job:ps"])
+        taken = tf.FIFOQueue(1, [tf.int32], shared_name="empty").dequeue()
+        session = tf.Session(f"grpc://{held.addresses[0]}", config=config)
+        waiting = background(lambda: session.run(taken))
+        until(lambda: running_steps(session) > 0)
+        code, said = ended(process)
+        assert code == 143, said
+        with pytest.raises(tf.errors.OpError, match="stopped|closed|cancelled"):
+            waiting.result()
+        session.close()
+
+
+def test_a_program_with_a_handler_of_its_own_and_one_that_forks(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import os, signal, sys, time\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    time.sleep(600)\n"
+        "os.kill(child, signal.SIGTERM)\n"
+        "_, status = os.waitpid(child, 0)\n"
+        "time.sleep(0.2)\n"
+        "assert os.WTERMSIG(status) == signal.SIGTERM, status\n"
+        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))\n"
+        "os.kill(os.getpid(), signal.SIGTERM)\n"
+        "time.sleep(600)\n"
+    )
+    done = subprocess.run([sys.executable, "-m", "millrace", "run", str(program)], timeout=120)
+    assert done.returncode == 7
