@@ -189,9 +189,11 @@ class Execution:
         """Ends whatever else the step does, or others do for it."""
         if self._error is None:
             self._error = error
-            self.step.cancellation.cancel(
-                errors.CancelledError(None, None, f"Another op of this step failed: {error}")
+            cancelled = errors.CancelledError(
+                None, None, f"Another op of this step failed: {error}"
             )
+            cancelled.__cause__ = error
+            self.step.cancellation.cancel(cancelled)
 
     def _is_dead(self, i: int, inputs: list[Value]) -> bool:
         """Whether a stage must not run: it follows what is dead.

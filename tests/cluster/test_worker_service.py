@@ -245,10 +245,10 @@ def test_an_error_of_a_part_comes_in_the_body_or_as_status_as_asked(doubling, in
 
 
 @pytest.mark.parametrize("asks_first", [True, False])
-def test_who_waits_for_a_value_of_a_part_that_fails_is_told_the_op(
+def test_who_waits_for_a_value_of_a_part_that_fails_is_told_why(
     doubling, background, until, cluster, asks_first
 ):
-    """Whichever answer reaches a master of TensorFlow first, it names the op that failed."""
+    """Whichever answer reaches a master of TensorFlow first: the op that failed, and its error."""
     x = key(doubling.PS, doubling.PS, "_recv_x_0")
     kept = key(doubling.PS, doubling.WORKER, "to_worker")
     doubling.definition.node[1].op = "MatMul"
@@ -260,8 +260,9 @@ def test_who_waits_for_a_value_of_a_part_that_fails_is_told_the_op(
         doubling.run(4, [(x, np.zeros([2, 3], np.float32))])
     if not asks_first:
         waiting = background(lambda: doubling.receive(4, kept))
-    with pytest.raises(tf.errors.OpError, match="{{node twice}}"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="{{node twice}}") as told:
         waiting.result()
+    assert "Another op of this step failed" not in told.value.message
     doubling.clean_up(4)
 
 
