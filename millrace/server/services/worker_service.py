@@ -200,7 +200,8 @@ class WorkerService:
                 found = found.result()
         except errors.OpError as error:
             # It may reach a master of TensorFlow before the answer to RunGraph does.
-            raise with_marked_node(error) from None
+            cause = error.__cause__ if isinstance(error.__cause__, errors.OpError) else error
+            raise with_marked_node(cause) from None
         response = service_messages.RecvTensorResponse(send_start_micros=time.time_ns() // 1000)
         if found and found[0] is DEAD:
             response.is_dead = True
