@@ -6,7 +6,7 @@ seems to pay, and taken when it is ready and measured to be quicker.
 
 When does it pay? Nobody knows how often a shape will come back; but who waits until tier 0 has
 cost as much as compiling will, pays at most twice what the best choice would have cost. The first
-program of a stage is made ten times as early, for most stages always meet the same shapes; each
+program of a stage is made three times as early, for most stages always meet the same shapes; each
 further one must have cost as much more as there are programs already. A stage of which parts have
 programs of their own (`split_stage`) gets one only when its shapes have long stayed the same.
 
