@@ -14,7 +14,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from millrace.cli import launch_on_ray, launch_on_slurm, program_source, security
+from millrace.cli import (
+    launch_on_kubernetes,
+    launch_on_ray,
+    launch_on_slurm,
+    program_source,
+    security,
+)
 from millrace.cli.job import (
     ENVIRONMENT,
     WAYS,
@@ -34,6 +40,7 @@ from millrace.cli.task_process import TaskProcess, stop_all, without_time
 from millrace.cli.viewer import Viewer
 from millrace.core import errors
 from millrace.data.event_file import FOLDERS_FILE, FOLDERS_NOTED_IN
+from millrace.launchers.kubernetes_api import KubernetesError
 from millrace.launchers.ray_job import RayError
 from millrace.launchers.slurm import SlurmError
 from millrace.observe import job_record, last_status
@@ -55,7 +62,11 @@ _LEAVING_SECONDS = 10.0
 _LAST_EVALUATION_SECONDS = 60.0
 _POLL_SECONDS = 0.2
 #: Who starts tasks, besides this process itself.
-_SCHEDULERS = {"slurm": launch_on_slurm.run, "ray": launch_on_ray.run}
+_SCHEDULERS = {
+    "slurm": launch_on_slurm.run,
+    "ray": launch_on_ray.run,
+    "kubernetes": launch_on_kubernetes.run,
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -100,9 +111,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_page_argument(parser)
     parser.add_argument(
         "--on",
-        choices=("local", "slurm", "ray"),
+        choices=("local", *_SCHEDULERS),
         default="local",
         help="who starts the tasks (local)",
+    )
+    parser.add_argument(
+        "--image", default="", help="with --on kubernetes: has Millrace and the program"
     )
     parser.add_argument("--time", help="with --on slurm: the limit, as 1:00:00")
     parser.add_argument(
@@ -111,13 +125,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="OPTION",
         help="with --on slurm: an option for sbatch, as --scheduler-option=--partition=gpu; with "
-        "--on ray: strategy=SPREAD, worker=CPU=2+GPU=1, working_dir=FOLDER",
+        "--on ray: strategy=SPREAD, worker=CPU=2+GPU=1, working_dir=FOLDER; with --on kubernetes: "
+        "an option of `millrace manifest`, as volume=CLAIM:PATH",
     )
     parser.add_argument(
-        "--dry-run", action="store_true", help="with --on slurm: print the script, submit nothing"
+        "--dry-run",
+        action="store_true",
+        help="with --on slurm or kubernetes: print what would be submitted",
     )
     parser.add_argument(
-        "--detach", action="store_true", help="with --on slurm: do not wait for the end"
+        "--detach",
+        action="store_true",
+        help="with --on slurm or kubernetes: do not wait for the end",
     )
     parser.add_argument("--hosts", help="print the commands for these machines (a,b,c) instead")
     parser.add_argument("--port", type=int, default=2222, help="first port with --hosts (2222)")
@@ -176,7 +195,7 @@ def run(arguments: argparse.Namespace) -> int:
                 _print_commands(tasks, arguments.hosts.split(","))
                 return 0
             return _run_tasks(tasks, last_step_of(given), arguments)
-    except (ValueError, OSError, SlurmError, RayError) as error:
+    except (ValueError, OSError, SlurmError, RayError, KubernetesError) as error:
         print(f"millrace launch: {error}", file=sys.stderr)
         return USAGE_ERROR
 
@@ -199,7 +218,8 @@ def _check(arguments: argparse.Namespace) -> None:
     Raises:
       ValueError: No job can be made of these arguments.
     """
-    if not Path(arguments.script).is_file():
+    # On Kubernetes the program is in the image.
+    if arguments.on != "kubernetes" and not Path(arguments.script).is_file():
         raise ValueError(f"there is no file {arguments.script}")
     if arguments.ps < 0:
         raise ValueError(f"--ps {arguments.ps}: a job has no parameter servers, or more")

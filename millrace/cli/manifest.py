@@ -52,30 +52,62 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Prints the resources; what a TFJob has and they have not goes to standard error."""
     try:
-        yaml = importlib.import_module("yaml")
-    except ImportError:
-        print(
-            "millrace manifest: PyYAML is missing: pip install 'millrace-tf[kubernetes]'",
-            file=sys.stderr,
-        )
-        return USAGE_ERROR
-    try:
-        manifest, lost = _manifest(arguments, yaml)
+        manifest, lost = _manifest(arguments)
         secret = _secret(manifest, arguments.tls)
-    except (ValueError, OSError, KeyError, yaml.YAMLError) as error:
+        found = kubernetes.resources_of(dataclasses.replace(manifest, secret=secret))
+        text = as_yaml(found)
+    except (ValueError, OSError, KeyError) as error:
         sentence = " ".join(str(error).split())
         print(f"millrace manifest: {sentence}", file=sys.stderr)
         return USAGE_ERROR
     for sentence in lost:
         print(f"millrace manifest: {sentence}", file=sys.stderr)
-    found = kubernetes.resources_of(dataclasses.replace(manifest, secret=secret))
-    print(yaml.safe_dump_all(found, sort_keys=False), end="")
+    print(text, end="")
     return 0
 
 
-def _manifest(arguments: argparse.Namespace, yaml: Any) -> tuple[Manifest, list[str]]:
+def resources_for(words: list[str]) -> tuple[Manifest, list[dict[str, Any]]]:
+    """The manifest and the resources that this command would print for such arguments.
+
+    Raises:
+      ValueError: No job can be made of them.
+    """
+    parser = argparse.ArgumentParser(prog="millrace manifest", exit_on_error=False)
+    add_arguments(parser)
+    try:
+        arguments = parser.parse_args(words)
+    except argparse.ArgumentError as error:
+        raise ValueError(str(error)) from None
+    manifest, _ = _manifest(arguments)
+    secret = _secret(manifest, arguments.tls)
+    return manifest, kubernetes.resources_of(dataclasses.replace(manifest, secret=secret))
+
+
+def as_yaml(resources: list[dict[str, Any]]) -> str:
+    """The resources as kubectl reads them.
+
+    Raises:
+      ValueError: PyYAML is missing.
+    """
+    text: str = _yaml().safe_dump_all(resources, sort_keys=False)
+    return text
+
+
+def _yaml() -> Any:
+    try:
+        return importlib.import_module("yaml")
+    except ImportError:
+        raise ValueError("PyYAML is missing: pip install 'millrace-tf[kubernetes]'") from None
+
+
+def _manifest(arguments: argparse.Namespace) -> tuple[Manifest, list[str]]:
     if arguments.tfjob is not None:
-        found, lost = tfjob.translate(yaml.safe_load(arguments.tfjob.read_text()), {})
+        yaml = _yaml()
+        try:
+            given = yaml.safe_load(arguments.tfjob.read_text())
+        except yaml.YAMLError as error:
+            raise ValueError(f"{arguments.tfjob} is no YAML: {error}") from None
+        found, lost = tfjob.translate(given, {})
         changed = {
             "image": arguments.image or found.image,
             "name": arguments.name or found.name,
