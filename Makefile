@@ -66,10 +66,10 @@ interop: $(STAMP)
 	@python=$$($(PYTHON) benchmarks/environments.py tensorflow); \
 	  MILLRACE_TENSORFLOW_PYTHON=$$python $(PYTHON) -m pytest -q tests/interop
 
-# As many faults as FAULTS says, asynchronous and synchronous, and a table of what they cost.
 schedules: $(STAMP)
 	@MILLRACE_SCHEDULES=10000 $(PYTHON) -m pytest -q -n 2 tests/scenarios -k random
 
+# As many faults as FAULTS says, asynchronous and synchronous, and a table of what they cost.
 chaos: $(STAMP)
 	@$(PYTHON) tests/process/$(if $(STANDBY),standby_chaos.py --together 3,chaos.py) \
 	  --faults $(or $(FAULTS),200)

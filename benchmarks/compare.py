@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from cluster_workloads import WORKLOADS
 from environments import FOLDER
-from live_cluster import LiveCluster
+from live_cluster import SETTLING_SECONDS, LiveCluster
 from processes import HERE, environment_of, wide_console
 from rich.table import Table
 
@@ -74,7 +74,7 @@ def measured(cluster: LiveCluster, seconds: float) -> Turn:
     turn = cluster.turn(seconds)
     used = sum(task.cpu_seconds() for task in tasks) - before
     # The turn includes a moment to settle, in which steps are made at the same pace.
-    steps = turn.rate * (seconds + 0.3)
+    steps = turn.rate * (seconds + SETTLING_SECONDS)
     return Turn(turn.rate, 1000 * used / max(steps, 1e-9))
 
 
@@ -139,6 +139,10 @@ def main() -> int:
                 for version in folders
             }
             found = ratios(figure, both["now"], both["before"])
+            if not found:  # The machine was too busy for a step in any pair of turns.
+                is_good = False
+                cells.append("[red]no step")
+                continue
             middle = statistics.median(found)
             low, _, high = statistics.quantiles(found, n=4) if len(found) > 1 else found * 3
             record[name][figure] = {
@@ -151,9 +155,9 @@ def main() -> int:
             color = "red" if behind else "green"
             cells.append(f"[{color}]{middle:.2f}[/] ({low:.2f} … {high:.2f})")
         table.add_row(WORKLOADS[name].title, *cells)
+        if options.write is not None:
+            options.write.write_text(json.dumps(record, indent=2) + "\n")
     wide_console().print(table)
-    if options.write is not None:
-        options.write.write_text(json.dumps(record, indent=2) + "\n")
     return 0 if is_good else 1
 
 
