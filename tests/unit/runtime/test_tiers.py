@@ -97,6 +97,7 @@ def test_a_program_that_is_slower_than_numpy_is_not_used() -> None:
 def test_compiling_waits_until_numpy_has_cost_as_much(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tiers, "_SECONDS", 1.0)
     monkeypatch.setattr(tiers, "_SECONDS_PER_NODE", 0.0)
+    monkeypatch.setattr(tiers, "_FIRST_SHARE", 0.1)
     programs = tiers.Programs(5)
     shape = programs.shape("a")
     shape.note_host_run(0.06)
