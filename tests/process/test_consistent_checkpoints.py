@@ -106,6 +106,4 @@ def test_a_checkpoint_is_one_instant_also_when_ps_tasks_are_killed(
     assert len(saved) > 4
     torn = {path: found for path in saved if len(found := counts_of(path)) != 1}
     assert not torn
-    log = (tmp_path / "worker0.log").read_text()
-    assert "steps are lost" in log
-    assert "may have a part of" not in log
+    assert "steps are lost" in (tmp_path / "worker0.log").read_text()

@@ -21,9 +21,15 @@ from parity_kit.op_table import row
 
 #: Op types that TensorFlow does not have. Graphs that contain one run on Millrace only.
 OWN = {
+    "_AddToElement": "adds to one gradient of a TensorArray; only gradients of loops have it",
+    "_AddToElements": "adds to several gradients of a TensorArray, as _AddToElement",
     "_BagOfRows": "sums of rows that _RouteRows asked for; only passes make it",
+    "_EmptyGradientArray": "gradients of a TensorArray, none yet; only gradients of loops have it",
     "_FewUnique": "Unique of few lengths; only passes make it",
     "_FirstColumn": "a slice of a sparse tensor's indices on the host; only passes make it",
+    "_GradientOfElement": "a gradient of a TensorArray's element; only gradients of loops have it",
+    "_GradientsOfElements": "several gradients of a TensorArray's elements, as _GradientOfElement",
+    "_JoinedElements": "elements of gradients end to end; only gradients of loops have it",
     "_LifeSign": "tells another task whether a branch was taken; only passes make it",
     "_LoopReceive": "takes what another task's part of a loop sends; only passes make it",
     "_LoopSend": "sends a value to another task's part of a loop; only passes make it",
@@ -34,6 +40,7 @@ OWN = {
     "ParquetDataset": "behind tf.data.experimental.ParquetDataset, which TensorFlow lacks",
     "_PaddedCast": "Cast of padded indices; only passes make it",
     "_PaddedUnique": "Unique with padding; only passes make it",
+    "_PiecesLikeElements": "pieces as long as an array's elements; only gradients of loops have it",
     "_ReceiveTensors": "takes what another task sends at one point of a step; only passes make it",
     "_RouteIds": "_RouteRows of ids as embedding_lookup spreads them; only passes make it",
     "_RouteRows": "DynamicPartition for other tasks, with padding; only passes make it",

@@ -179,7 +179,9 @@ def test_a_map_function_that_crops_and_flips_at_random_runs_without_a_plan(
     planned: list[str] = []
     found = run()
     monkeypatch.setattr(
-        dataset_function.FunctionTape, "of", lambda program, *_: planned.append(program.nodes[0].name)
+        dataset_function.FunctionTape,
+        "of",
+        lambda program, *_: planned.append(program.nodes[0].name),
     )
     assert run() == found
     assert planned
