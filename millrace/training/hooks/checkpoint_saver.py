@@ -6,7 +6,6 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from millrace.core import errors
 from millrace.core.config import SessionLog
 from millrace.graph import meta_graph
 from millrace.graph.defaults import get_collection, get_default_graph
@@ -45,8 +44,6 @@ class CheckpointSaverListener:
 
 class CheckpointSaverHook(SessionRunHook):
     """Writes a checkpoint when a session begins, every N steps or seconds, and at the end.
-
-    Checkpoints are written while training goes on; where there are listeners, training waits.
 
     After a fault it says how many steps were lost: those between the last one that it saw and the
     one that the new session begins with.
@@ -92,8 +89,6 @@ class CheckpointSaverHook(SessionRunHook):
         self._timer = SecondOrStepTimer(every_secs=save_secs, every_steps=save_steps, clock=clock)
         self._listeners = list(listeners or ())
         self._save_graph_def = save_graph_def
-        #: The save that goes on in the background, and its global step.
-        self._pending: tuple[Any, int] | None = None
         #: How far one run may come; None: found out by watching.
         self._steps_per_run: int | None = None
         #: The last global step that was fetched, in any session.
@@ -113,7 +108,6 @@ class CheckpointSaverHook(SessionRunHook):
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         """Writes the graph, and a checkpoint of what the session begins with."""
-        self._forget_save()
         step = session.run(self._global_step_tensor)
         self._report_lost_steps(step)
         graph = get_default_graph()
@@ -149,8 +143,6 @@ class CheckpointSaverHook(SessionRunHook):
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
         """Writes a checkpoint when it is time."""
-        if self._pending is not None and self._pending[0].done:
-            self._finish_save()
         earlier_step = run_values.results
         reach = self._reach(earlier_step)
         if reach is not None and not self._timer.should_trigger_for_step(earlier_step + reach):
@@ -158,12 +150,8 @@ class CheckpointSaverHook(SessionRunHook):
         step = run_context.session.run(self._global_step_tensor)
         if self._timer.should_trigger_for_step(step):
             self._timer.update_last_triggered_step(step)
-            if self._listeners or not hasattr(self._get_saver(), "save_async"):
-                # They see the session as it was saved.
-                if self._save(run_context.session, step):
-                    run_context.request_stop()
-            else:
-                self._begin_save(run_context.session, step)
+            if self._save(run_context.session, step):
+                run_context.request_stop()
 
     def _reach(self, step: int) -> int | None:
         """How far the global step may be beyond `step` by now; None if there is no telling.
@@ -182,42 +170,12 @@ class CheckpointSaverHook(SessionRunHook):
 
     def end(self, session: Any) -> None:
         """Writes the last checkpoint, unless this step has one."""
-        self._finish_save()
         step = session.run(self._global_step_tensor)
         if step != self._timer.last_triggered_step():
             self._save(session, step)
         for listener in self._listeners:
             listener.end(session, step)
         self._summary_writer.flush()
-
-    def _begin_save(self, session: Any, step: int) -> None:
-        """Begins a save that goes on while training does."""
-        self._finish_save()
-        logging.info("Saving checkpoints for %d into %s.", step, self._save_path)
-        saving = self._get_saver().save_async(
-            session, self._save_path, global_step=step, write_meta_graph=self._save_graph_def
-        )
-        self._pending = saving, step
-
-    def _forget_save(self) -> None:
-        """The session of the save in the background was closed, and has waited for its end."""
-        pending, self._pending = self._pending, None
-        if pending is not None:
-            try:
-                pending[0].result()
-            except errors.OpError as error:
-                logging.warning("The checkpoint for %d was not written: %s", pending[1], error)
-
-    def _finish_save(self) -> None:
-        """Waits for the save in the background, if there is one, and raises its error."""
-        pending, self._pending = self._pending, None
-        if pending is None:
-            return
-        saving, step = pending
-        saving.result()
-        self._summary_writer.add_session_log(
-            SessionLog(status=SessionLog.CHECKPOINT, checkpoint_path=self._save_path), step
-        )
 
     def _save(self, session: Any, step: int) -> bool:
         """Writes a checkpoint; whether a listener wants the training to end."""
