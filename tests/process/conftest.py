@@ -140,12 +140,12 @@ def browser():
 
 @pytest.fixture
 def until():
-    """Waits for something that the browser shows: ``until(lambda: ..., "a curve")``."""
+    """Waits for what processes do, or a browser shows: ``until(lambda: ..., "a curve")``."""
 
-    def wait(found, what):
+    def wait(found, what="what the test waits for"):
         deadline = time.monotonic() + 120
         while not (value := found()):
-            assert time.monotonic() < deadline, f"the browser does not show {what}"
+            assert time.monotonic() < deadline, f"{what} did not come"
             time.sleep(0.25)
         return value
 

@@ -7,7 +7,7 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,15 @@ def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
     process.send_signal(signal.SIGTERM)
     said, _ = process.communicate(timeout=60)
     return process.returncode, said
+
+
+@contextlib.contextmanager
+def killed_at_the_end(process: subprocess.Popen[str]) -> Iterator[None]:
+    """A test that fails does not wait for the process."""
+    try:
+        yield
+    finally:
+        process.kill()
 
 
 @pytest.mark.parametrize("kind", ["local", "server"])
@@ -89,6 +98,7 @@ def test_a_server_ends_whatever_it_computes(background: Any, until: Any) -> None
                 stderr=subprocess.STDOUT,
                 text=True,
             ) as process,
+            killed_at_the_end(process),
         ):
             assert process.stdout is not None
             assert "serves at" in process.stdout.readline()
@@ -171,6 +181,7 @@ def test_who_waits_for_a_task_is_told_that_it_has_stopped(background: Any, until
             stderr=subprocess.STDOUT,
             text=True,
         ) as process,
+        killed_at_the_end(process),
         tf.Graph().as_default(),
     ):
         config = tf.ConfigProto(device_filters=["/job:ps"])
