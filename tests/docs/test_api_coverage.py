@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import runpy
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +18,13 @@ def tool() -> dict[str, Any]:
     return runpy.run_path(str(DOCS / "tools/api_coverage.py"))
 
 
-def test_the_page_is_current(tool: dict[str, Any]) -> None:
+def test_the_page_is_current() -> None:
+    """A process of its own says so: modules that other tests imported would be names here."""
+    tool = str(DOCS / "tools/api_coverage.py")
+    show = f"import runpy; print(runpy.run_path({tool!r})['page'](), end='')"
+    page = subprocess.run([sys.executable, "-c", show], capture_output=True, text=True, check=True)
     written = (DOCS / "api-coverage.md").read_text()
-    assert written == tool["page"](), "names came or went: run `make docs`, and commit the page"
+    assert written == page.stdout, "names came or went: run `make docs`, and commit the page"
 
 
 def test_a_name_that_is_not_there_is_found_missing(tool: dict[str, Any]) -> None:

@@ -129,17 +129,17 @@ class Inbound:
             answer(channel, wire.end(message.step, error))
             return
         read = VariablesRead(message.step, channel.address, key, values, location)
+        self._perform_read(channel, self._worker.decide(read))
 
-        def perform(found: Sequence[Instruction]) -> None:
-            for instruction in found:
-                if isinstance(instruction, Hold):
-                    self._worker.hold(functools.partial(perform, instruction.instructions))
-                elif isinstance(instruction, SendVariables):
-                    answer(channel, wire.variables(instruction))
-                else:
-                    self._worker.perform(instruction)
-
-        perform(self._worker.decide(read))
+    def _perform_read(self, channel: Channel, found: Sequence[Instruction]) -> None:
+        for instruction in found:
+            if isinstance(instruction, Hold):
+                later = functools.partial(self._perform_read, channel, instruction.instructions)
+                self._worker.hold(later)
+            elif isinstance(instruction, SendVariables):
+                answer(channel, wire.variables(instruction))
+            else:
+                self._worker.perform(instruction)
 
 
 def answer(channel: Channel, message: Message) -> None:
