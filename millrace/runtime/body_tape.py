@@ -2,7 +2,7 @@
 
 A body gets a `Tape` the first time that it runs for its node: a loop calls it in each iteration,
 and a step of a new shape takes the same one. What a tape does not give (a variable that the body
-hands on) is looked up after it. A loop runs its two tapes in turns (`HostLoop`).
+hands on) is looked up after it. A loop is one tape of condition and body (`HostLoop`).
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ import numpy as np
 
 from millrace.core.value import Value
 from millrace.graph.function import Function
+from millrace.ops.control_flow.tensor_array_value import TensorArrayValue
 from millrace.ops.control_flow.tensor_list_value import TensorList
 from millrace.ops.random import philox
 from millrace.passes.function_body import body_of
-from millrace.passes.node import Edge, Node, Program, is_array_handle, is_variable_edge
+from millrace.passes.node import Node, is_array_handle, is_variable_edge
 from millrace.runtime import kernel_call
 from millrace.runtime.kernel_call import Services, form_of
+from millrace.runtime.loop_tape import LoopTape, owned_arrays, stacks_of
 from millrace.runtime.tape import MAX_NODES, Tape
 
 
 class _Code:
     """The tape of a body, for arguments of which the same ones are arrays."""
 
-    def __init__(
-        self, node: Node, function: Function, odd: frozenset[int], stacks: frozenset[int]
-    ) -> None:
+    def __init__(self, node: Node, function: Function, odd: frozenset[int]) -> None:
         program = body_of(node, function)
         self.results = program.results
         self.made = [
@@ -38,7 +38,7 @@ class _Code:
         ]
         self.is_whole = len(self.made) == len(program.results)
         outputs = [program.results[i] for i in self.made]
-        self.tape = Tape(program.nodes, program.arguments, outputs, arrays=odd, stacks=stacks)
+        self.tape = Tape(program.nodes, program.arguments, outputs, arrays=odd)
 
 
 class HostBody:
@@ -49,7 +49,6 @@ class HostBody:
       node: The conditional or loop.
       function: One of its functions.
       args: Arguments like those that it will be called with.
-      stacks: Positions of arguments that are Python lists, which it changes.
     """
 
     def __init__(
@@ -58,13 +57,12 @@ class HostBody:
         node: Node,
         function: Function,
         args: list[Value],
-        stacks: frozenset[int] = frozenset(),
     ) -> None:
         odd = frozenset(i for i, value in enumerate(args) if type(value) is not np.ndarray)
         tapes = form_of(node).tapes
-        code: _Code | None = tapes.get((function.name, odd, stacks))
+        code: _Code | None = tapes.get((function.name, odd))
         if code is None:
-            code = tapes[function.name, odd, stacks] = _Code(node, function, odd, stacks)
+            code = tapes[function.name, odd] = _Code(node, function, odd)
         self._code = code
         self._run = code.tape
         self._key: Any = None
@@ -91,15 +89,19 @@ class HostBody:
         return results
 
     def _key_of(self, node: Node) -> Value:
-        if self._key is None:
-            return None
-        return philox.fold_in(self._key, kernel_call.key_number(node))
+        return None if self._key is None else _key_in_body(self._key, node)
+
+
+def _key_in_body(key: Value, node: Node) -> Value:
+    """The random key of a node, derived from its body's."""
+    return philox.fold_in(key, kernel_call.key_number(node))
 
 
 class HostLoop:
     """A loop on the host.
 
-    Lists that an iteration only pushes to, or only pops from, are Python lists while it runs.
+    Lists that an iteration only pushes to, or only pops from, are Python lists while it runs, and
+    arrays that it writes to are changed in place; see `loop_tape`.
 
     Args:
       services: Those of the node.
@@ -117,19 +119,28 @@ class HostLoop:
         body: Function,
         values: list[Value],
     ) -> None:
-        form = form_of(node)
-        found: frozenset[int] | None = form.tapes.get("stacks")
+        tapes = form_of(node).tapes
+        programs = body_of(node, condition), body_of(node, body)
+        found: tuple[frozenset[int], frozenset[int]] | None = tapes.get("in place")
         if found is None:
-            found = form.tapes["stacks"] = _stacks(body_of(node, condition), body_of(node, body))
-        stacks = frozenset(
-            i for i in found if isinstance(values[i], TensorList) and values[i].is_set
-        )
-        self._lists = {i: values[i] for i in stacks}
-        self._state = list(values)
+            found = tapes["in place"] = stacks_of(*programs), owned_arrays(*programs)
+        self._lists = {
+            i: values[i] for i in found[0] if type(values[i]) is TensorList and values[i].is_set
+        }
+        arrays = [i for i in found[1] if type(values[i]) is TensorArrayValue]
+        self._values = list(values)
         for i, before in self._lists.items():
-            self._state[i] = list(before.items)
-        self._holds = HostBody(services, node, condition, self._state)
-        self._advance = HostBody(services, node, body, self._state, stacks)
+            self._values[i] = list(before.items)
+        for i in arrays:
+            self._values[i] = values[i].owned()
+        odd = frozenset(i for i, value in enumerate(values) if type(value) is not np.ndarray)
+        key = odd, frozenset(self._lists), frozenset(arrays)
+        tape: LoopTape | None = tapes.get(key)
+        if tape is None:
+            tape = tapes[key] = LoopTape(*programs, *key)
+        self._tape = tape
+        self._key: Any = None
+        self._services = Services(services.state, rng=self._key_of, ctx=services.ctx, in_body=True)
 
     def run(self, key: Value, between: Callable[[], None]) -> list[Value]:
         """The last values of the loop's variables.
@@ -138,39 +149,23 @@ class HostLoop:
           key: A random key that those of the iterations are derived from.
           between: Is called before each iteration; raises to end the loop.
         """
-        state, holds, advance = self._state, self._holds, self._advance
-        iteration = 0
-        while holds(state, key)[0]:
+        self._key = key
+
+        def ask() -> None:
+            self._key = key
+
+        def begin(iteration: int) -> None:
             between()
-            state = advance(state, None if key is None else philox.fold_in(key, iteration))
-            iteration += 1
+            if key is not None:
+                self._key = philox.fold_in(key, iteration)
+
+        state = self._tape.run(self._values, self._services, ask, begin)
         for i, before in self._lists.items():
             state[i] = before.with_items(state[i])
         return state
 
-
-def _stacks(condition: Program, body: Program) -> frozenset[int]:
-    """Loop variables that are lists which one node of the body pushes to or pops from."""
-    users: dict[Edge, list[Node]] = {}
-    for node in (*condition.nodes, *body.nodes):
-        for edge in node.inputs:
-            users.setdefault(edge, []).append(node)
-    found = []
-    for i, edge in enumerate(body.arguments):
-        using = users.get(edge, [])
-        if edge.dtype.name != "variant" or len(using) != 1 or condition.arguments[i] in users:
-            continue
-        (node,) = using
-        after = Edge(node, 0)
-        if (
-            node.type in ("TensorListPushBack", "TensorListPopBack")
-            and node.inputs[0] == edge
-            and body.results[i] == after
-            and body.results.count(after) == 1
-            and after not in users
-        ):
-            found.append(i)
-    return frozenset(found)
+    def _key_of(self, node: Node) -> Value:
+        return None if self._key is None else _key_in_body(self._key, node)
 
 
 def prepared_loop(

@@ -9,6 +9,7 @@ import numpy as np
 from millrace.compiler.xla import jax
 from millrace.core import errors
 from millrace.core.value import Context, Value
+from millrace.ops.control_flow.tensor_array_value import in_program
 from millrace.passes.node import Edge, Node
 from millrace.platform import process_tuning
 from millrace.runtime import body_tape, guarded_writes, kernel_call
@@ -60,7 +61,9 @@ class HostRun:
         process_tuning.use_one_blas_thread()
         form = self._form
         values = [
-            value if type(value) is np.ndarray else jax.tree.map(np.asarray, value)
+            value
+            if type(value) is np.ndarray or not in_program(value)
+            else jax.tree.map(np.asarray, value)
             for value in inputs
         ]
         keys: dict[Node, Any] = {}

@@ -22,8 +22,8 @@ from millrace.core.value import Context, Value
 from millrace.graph.constant_value import check_now
 from millrace.graph.function import Function
 from millrace.graph.registry import NO_GRADIENT, OpDefinition
-from millrace.ops.control_flow.loop_lowering import NotCompilable, Stopped
-from millrace.ops.control_flow.tensor_array_value import elementwise
+from millrace.ops.control_flow.loop_lowering import NotCompilable, Stopped, check_not_stopped
+from millrace.ops.control_flow.tensor_array_value import elementwise, in_program
 from millrace.ops.control_flow.tensor_list_value import Collection
 from millrace.ops.random import philox
 from millrace.passes.function_body import body_of, deciding_positions, functions_of, slice_of
@@ -59,6 +59,8 @@ __all__ = [
     "gather_inputs",
     "op_error",
     "reference_positions",
+    "run_branch",
+    "run_loop",
     "run_nodes",
     "typed",
     "uninitialized",
@@ -237,12 +239,7 @@ class Invoker:
     def _runs_on_host(self, args: list[Value]) -> bool:
         if self._services.traced or self._overrides:
             return False
-        return not any(
-            isinstance(leaf, jax.Array)
-            for value in args
-            if type(value) is not np.ndarray
-            for leaf in jax.tree.leaves(value)
-        )
+        return not any(type(value) is not np.ndarray and in_program(value) for value in args)
 
     def __call__(
         self,
@@ -497,6 +494,29 @@ def reference_positions(node: Node) -> set[int]:
 
 def _has_gradient(definition: OpDefinition) -> bool:
     return definition.is_pure and definition.gradient_rule is not NO_GRADIENT
+
+
+def run_loop(node: Node, inputs: list[Value], services: Services) -> list[Value]:
+    """As `call`, for a loop whose variables are all on the host."""
+    assert _host_bodies is not None
+    attrs = node.attrs
+    ready = _host_bodies[1](services, node, attrs["cond"], attrs["body"], inputs)
+    if ready is None:
+        return call(node, inputs, services)
+    return ready.run(services.key(node), check_not_stopped)  # type: ignore[no-any-return]
+
+
+def run_branch(node: Node, inputs: list[Value], services: Services) -> list[Value]:
+    """As `call`, for an If whose inputs are all on the host."""
+    assert _host_bodies is not None
+    predicate, *args = inputs
+    if type(predicate) is not np.ndarray or predicate.size != 1 or predicate.dtype != bool:
+        return call(node, inputs, services)
+    branch = node.attrs["then_branch" if predicate else "else_branch"]
+    ready = _host_bodies[0](services, node, branch, args)
+    if ready is None:
+        return call(node, inputs, services)
+    return ready(args, services.key(node))  # type: ignore[no-any-return]
 
 
 def call(node: Node, inputs: list[Value], services: Services) -> list[Value]:

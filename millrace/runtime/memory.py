@@ -21,6 +21,7 @@ from millrace.core.dtypes import DType
 from millrace.core.tensor_shape import TensorShape
 from millrace.core.value import Value
 from millrace.graph.graph import Graph
+from millrace.passes.function_body import FIRST_ARGUMENT
 from millrace.passes.node import Node
 from millrace.passes.schedule import static_positions
 from millrace.platform import limits
@@ -219,8 +220,8 @@ def check_before(
     Raises:
       ResourceExhaustedError: They cannot.
     """
-    if node.type in _TAKES_APART:
-        return
+    if node.type in _TAKES_APART or node.type in FIRST_ARGUMENT:
+        return  # The nodes of a body are asked themselves.
     exact = elements_rule(node)
     if exact is not None:
         bound: float = exact(node, inputs)

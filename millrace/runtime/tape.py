@@ -19,7 +19,7 @@ Nothing here knows of shapes: a tape serves all of them.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from types import CodeType, TracebackType
 from typing import Any, NamedTuple
 
@@ -43,8 +43,11 @@ from millrace.runtime.kernel_call import (
     flatten_outputs,
     form_of,
     op_error,
+    run_branch,
+    run_loop,
     typed,
 )
+from millrace.runtime.odd_values import ON_COLLECTIONS, TAKING, odd_outputs
 from millrace.runtime.resources import ResourceStore
 from millrace.runtime.variable_state import StoredState, VariableRef
 
@@ -66,33 +69,11 @@ _SPECIALS = {
     "bind": "S.special('bind', {n}, True)",
 }
 #: What those kernels take that are run ahead of all steps.
-_FOLDABLE = frozenset(("xp", "node", "check"))
-#: Ops that take one element, or several, out of an array or list of tensors.
-_TAKING = frozenset(
-    (
-        "TensorArrayReadV3",
-        "TensorArrayGatherV3",
-        "TensorArraySizeV3",
-        "TensorListPopBack",
-        "_GradientOfElement",
-        "_GradientsOfElements",
-        "_JoinedElements",
-    )
-)
-#: Ops whose kernels take and give arrays and lists of tensors as they are.
-_ON_COLLECTIONS = _TAKING | {
-    "EmptyTensorList",
-    "TensorArrayScatterV3",
-    "TensorArrayWriteV3",
-    "TensorListPushBack",
-    "_AddToElement",
-    "_AddToElements",
-    "_EmptyGradientArray",
-}
+FOLDABLE = frozenset(("xp", "node", "check"))
 _NO_STATE = StoredState(ResourceStore())
 
 
-class _Line(NamedTuple):
+class Line(NamedTuple):
     """A line of source.
 
     Attributes:
@@ -106,6 +87,10 @@ class _Line(NamedTuple):
     reads: tuple[str, ...]
     writes: tuple[str, ...]
     node: Node | None
+
+
+#: Lines of source, and whose each is.
+Text = list[tuple[str, Node | None]]
 
 
 class Tape:
@@ -132,8 +117,14 @@ class Tape:
         observed: bool = False,
         stacks: frozenset[int] = frozenset(),
     ) -> None:
-        writer = _Writer(nodes, inputs, outputs, snapshots, frozenset(arrays), observed, stacks)
-        source, self._nodes = writer.source()
+        writer = Writer(inputs, snapshots, frozenset(arrays), observed, stacks)
+        self._make(writer, writer.source(nodes, outputs))
+
+    def _make(self, writer: Writer, text: Text) -> None:
+        """Makes the function of what a writer has written."""
+        source = "\n".join(line for line, _ in text)
+        #: Whose each line is; lines are counted from 1.
+        self._nodes = [None, *(node for _, node in text)]
         self._unchecked = writer.unchecked
         code = compile(source, "<tape>", "exec")
         names = writer.names
@@ -163,6 +154,11 @@ class Tape:
         Raises:
           OpError: What a kernel raised, as TensorFlow's class, with the op's name and origin.
         """
+        return self._run(values, services, seen, begin)
+
+    def _run(
+        self, values: Sequence[Value], services: Services, seen: object, begin: object
+    ) -> list[Value]:
         try:
             with np.errstate(all="ignore"):
                 return self._function(values, services, services.state, seen, begin)
@@ -199,20 +195,53 @@ class Tape:
         return None if found is None else self._nodes[found.tb_lineno]
 
 
+@functools.cache
+def _conformer(dtype: np.dtype[Any], wanted: Value) -> Callable[[Value], Value]:
+    """Makes an array of the declared type of what a kernel gave: mostly it is NumPy's scalar."""
+    scalar, array = dtype.type, np.array
+
+    def conform(value: Value) -> Value:
+        return array(value) if type(value) is scalar else typed(value, wanted)
+
+    return conform
+
+
+def block(lines: Sequence[Line], live: Container[str], indent: str = " ") -> Text:
+    """Lines one after the other, each followed by the end of what nobody needs any more.
+
+    Args:
+      lines: The lines.
+      live: Names that are needed behind them.
+      indent: What each line begins with.
+    """
+    last: dict[str, int] = {}
+    for i in reversed(range(len(lines))):
+        for name in (*lines[i].reads, *lines[i].writes):
+            last.setdefault(name, i)
+    ends: dict[int, list[str]] = {}
+    for name, i in last.items():
+        if name[0] in "iv" and name not in live:
+            ends.setdefault(i, []).append(name)
+    text: Text = []
+    for i, line in enumerate(lines):
+        text.append((indent + line.text, line.node))
+        if i in ends:
+            text.append((f"{indent}del {', '.join(ends[i])}", line.node))
+    return text
+
+
 def _entry_of(code: CodeType, trace: TracebackType | None) -> TracebackType | None:
     while trace is not None and trace.tb_frame.f_code is not code:
         trace = trace.tb_next
     return trace
 
 
-class _Writer:
-    """Writes the source of a tape."""
+class Writer:
+    """Writes the source of a tape; the arguments are those of `Tape`."""
 
     def __init__(
         self,
-        nodes: Sequence[Node],
         inputs: Sequence[Edge],
-        outputs: Sequence[Edge],
         snapshots: frozenset[Edge],
         arrays: frozenset[int],
         observed: bool,
@@ -223,10 +252,12 @@ class _Writer:
             "Invoker": Invoker,
             "VariableRef": VariableRef,
             "call": call,
+            "run_branch": run_branch,
+            "run_loop": run_loop,
             "check_strings": memory.check_strings,
             "sum_to": sum_to,
         }
-        self._lines: list[_Line] = []
+        self._lines: list[Line] = []
         self._snapshots = snapshots
         self._observed = observed
         #: What each value is called: a local variable, or a constant's name.
@@ -244,48 +275,37 @@ class _Writer:
             self._name[edge] = name
             if position in arrays:
                 self._odd.add(edge)
+        #: Arrays that change in place, and where they were changed last.
+        self._owned: set[Edge] = set()
         #: Lists that change in place.
         self._stacks = {edge for i, edge in enumerate(inputs) if i in stacks}
-        #: Who observes wants all values.
-        self._sums = BroadcastSums(() if observed else nodes, outputs)
-        for number, node in enumerate(nodes):
-            self._add(node, f"{number}")
-        self._outputs = [self._value(edge) for edge in outputs]
+        self._sums = BroadcastSums((), ())
 
     # -- The source ------------------------------------------------------------------------
 
-    def source(self) -> tuple[str, list[Node | None]]:
-        """The function's text, and whose each line is (the first line is number 1)."""
-        text = ["def tape(inputs, S, state, seen, begin):"]
-        owner: list[Node | None] = [None, None]
+    def source(self, nodes: Sequence[Node], outputs: Sequence[Edge]) -> Text:
+        """The lines of the function that runs the nodes and returns the outputs."""
+        if not self._observed:  # Who observes wants all values.
+            self._sums = BroadcastSums(nodes, outputs)
+        for number, node in enumerate(nodes):
+            self._add(node, f"{number}")
+        results = [self._value(edge) for edge in outputs]
+        returned: Text = [(f" return [{', '.join(results)}]", None)]
+        return self._head() + block(self._lines, set(results)) + returned
+
+    def _head(self) -> Text:
+        """The first lines: the inputs and the variables get their names."""
+        text: Text = [("def tape(inputs, S, state, seen, begin):", None)]
         if self._inputs:
-            text.append(f" {', '.join(self._inputs)}, = inputs")
-            owner.append(None)
+            text.append((f" {', '.join(self._inputs)}, = inputs", None))
         for variable, name in self._refs.items():
-            text.append(f" {name} = VariableRef(state, {self._global(variable)})")
-            owner.append(variable)
-        last: dict[str, int] = dict.fromkeys(self._outputs, len(self._lines))
-        for i in reversed(range(len(self._lines))):
-            for name in (*self._lines[i].reads, *self._lines[i].writes):
-                last.setdefault(name, i)
-        ends: dict[int, list[str]] = {}
-        for name, i in last.items():
-            if name[0] in "iv" and i < len(self._lines):
-                ends.setdefault(i, []).append(name)
-        for i, line in enumerate(self._lines):
-            text.append(f" {line.text}")
-            owner.append(line.node)
-            if i in ends:
-                text.append(f" del {', '.join(ends[i])}")
-                owner.append(line.node)
-        text.append(f" return [{', '.join(self._outputs)}]")
-        owner.append(None)
-        return "\n".join(text), owner
+            text.append((f" {name} = VariableRef(state, {self._global(variable)})", variable))
+        return text
 
     def _put(
         self, text: str, node: Node | None, reads: Sequence[str] = (), writes: Sequence[str] = ()
     ) -> None:
-        self._lines.append(_Line(text, tuple(reads), tuple(writes), node))
+        self._lines.append(Line(text, tuple(reads), tuple(writes), node))
 
     def _global(self, value: Value, prefix: str = "g") -> str:
         """The name of something that does not change from run to run."""
@@ -365,7 +385,9 @@ class _Writer:
             self._put(f"state.current = {self._global(node)}", node)
         if edges and edges[0] in self._stacks:
             self._change_stack(node, number, names)
-        elif node.type in _ON_COLLECTIONS:
+        elif self._owned and self._change_owned(node, number, names):
+            pass
+        elif node.type in ON_COLLECTIONS:
             self._call_on_collection(node, form, number, names)
         elif not is_odd and self._is_plain(node):
             self._call(node, form, number, names)
@@ -396,7 +418,7 @@ class _Writer:
         definition = node.definition
         if not definition.is_foldable or writes_state(node) or not node.output_types:
             return False
-        if not _FOLDABLE.issuperset(definition.specials):
+        if not FOLDABLE.issuperset(definition.specials):
             return False
         for edge in node.inputs:
             if edge in self._name and edge not in self._known:
@@ -501,7 +523,7 @@ class _Writer:
         dtype = np.dtype(object) if wanted is None else wanted
         held = f"d{dtype.num}" if dtype.isbuiltin == 1 else self._global(dtype)
         self.names[held] = dtype
-        self.names[f"t{held}"] = functools.partial(typed, wanted=wanted)
+        self.names[f"t{held}"] = _conformer(dtype, wanted)
         self._put(
             f"if type({name}) is not A or {name}.dtype is not {held}: {name} = t{held}({name})",
             node,
@@ -561,6 +583,25 @@ class _Writer:
         if node.output_types[1].name == "variant":
             self._odd.add(Edge(node, 1))
 
+    def _change_owned(self, node: Node, number: str, names: list[str]) -> bool:
+        """A write to an array that changes in place; false if it is none."""
+        if node.type == "TensorArrayWriteV3" and node.inputs[3] in self._owned:
+            handle, index, value, array = names
+            if handle != "None":
+                return False
+            grows = bool(node.inputs[0].node.attrs.get("dynamic_size", False))
+        elif node.type == "_AddToElement" and node.inputs[0] in self._owned:
+            array, index, value = names
+            grows = True
+        else:
+            return False
+        after = Edge(node, 0)
+        self._name[after] = array
+        self._owned.add(after)
+        self._odd.add(after)
+        self._put(f"{array}.put({index}, {value}, {grows})", node, (array, index, value))
+        return True
+
     def _call_on_collection(self, node: Node, form: Value, number: str, names: list[str]) -> None:
         """A call of a kernel that takes or gives an array or list of tensors."""
         bound = {**form.keywords, "xp": np}
@@ -571,7 +612,7 @@ class _Writer:
         results = self._results(node, number)
         text = f"k{number}({', '.join(names)})"
         self._put(f"{', '.join(results)} = {text}", node, names, results)
-        gives_flow = node.type not in _TAKING
+        gives_flow = node.type not in TAKING
         for name, edge, wanted in zip(results, form.edges, form.output_types, strict=True):
             if not gives_flow and edge.dtype.name != "variant":
                 self._conform(node, name, wanted)  # An element of a vector is no array.
@@ -582,15 +623,14 @@ class _Writer:
     ) -> None:
         """A call by `kernel_call.call`, which takes and gives everything."""
         results = self._results(node, number)
-        text = f"call({self._global(node)}, [{', '.join(names)}], S)"
+        by = {"While": "run_loop", "StatelessWhile": "run_loop", "If": "run_branch"}
+        text = f"{by.get(node.type, 'call')}({self._global(node)}, [{', '.join(names)}], S)"
         if not results:
             self._put(text, node, names)
             return
         values = [name for name in results if name != "_"]
         self._put(f"{', '.join(results)}, = {text}", node, names, values)
-        is_array = node.type.startswith("TensorArray") or bool(functions_of(node))
-        if is_array or any(edge in self._odd for edge in edges):
-            self._odd.update(form.edges)
+        self._odd.update(odd_outputs(node, self._odd))
 
     def _add_sum(self, node: Node, number: str, fused: BroadcastSum) -> None:
         """A gradient that is summed to the shape of an operand that was broadcast."""

@@ -316,6 +316,27 @@ def ConcatOffset(concat_dim: Any, shape: list[Any], *, xp: Any) -> Any:
     return offsets
 
 
+@ConcatOffset.on_host
+def _(node: Any, known: Any) -> Any:
+    if known[0] is None or known[0].size != 1:
+        return None
+    axis = int(known[0].item())
+
+    def offsets(_: Any, shapes: list[Any]) -> Any:
+        found, start, rank = [], 0, len(shapes[0])
+        for shape in shapes:
+            if len(shape) != rank:
+                raise ValueError("ConcatOffset: the ranks differ")
+            offset = np.zeros_like(shape)
+            if rank:
+                offset[axis % rank] = start
+                start += int(shape[axis % rank])
+            found.append(offset)
+        return found
+
+    return offsets
+
+
 # -- stack -------------------------------------------------------------------------------
 
 
@@ -583,6 +604,28 @@ def Split(split_dim: Any, value: Any, *, num_split: int, xp: Any) -> Any:
             f"{place} (size = {size}) and num_split {num_split}"
         )
     return _cut(value, place, [size // num_split] * num_split)
+
+
+@Split.on_host
+def _(node: Any, known: Any) -> Any:
+    if known[0] is None or known[0].size != 1:
+        return None
+    axis, count = int(known[0].item()), node.attrs["num_split"]
+    if axis not in (0, 1, -1):
+        return None
+
+    def split(_: Any, value: Any) -> Any:
+        size, rest = divmod(value.shape[axis], count)
+        if rest or (axis == 1 and value.ndim < 2):
+            raise ValueError("Split: the parts are not equal")
+        bounds = [(i * size, i * size + size) for i in range(count)]
+        if axis == 0:
+            return [value[a:b] for a, b in bounds]
+        if axis == 1:
+            return [value[:, a:b] for a, b in bounds]
+        return [value[..., a:b] for a, b in bounds]
+
+    return split
 
 
 def _cut(value: Any, axis: int, lengths: list[int]) -> list[Any]:

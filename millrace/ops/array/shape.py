@@ -69,6 +69,13 @@ def Shape(input: Any, *, out_type: Any, xp: Any) -> Any:
     return np.array(input.shape, out_type.as_numpy_dtype)
 
 
+@Shape.on_host
+def _(node: Any, known: Any) -> Any:
+    dtype = np.dtype(node.attrs["out_type"].as_numpy_dtype)
+    array = np.array
+    return lambda x: array(x.shape, dtype)
+
+
 @op(
     "ShapeN(input: N*T) -> output: N*out_type where out_type: index = int32",
     shape=_one_entry_per_dimension,
@@ -77,6 +84,13 @@ def Shape(input: Any, *, out_type: Any, xp: Any) -> Any:
 def ShapeN(input: list[Any], *, out_type: Any, xp: Any) -> Any:
     """`Shape` of each input."""
     return [np.array(x.shape, out_type.as_numpy_dtype) for x in input]
+
+
+@ShapeN.on_host
+def _(node: Any, known: Any) -> Any:
+    dtype = np.dtype(node.attrs["out_type"].as_numpy_dtype)
+    array = np.array
+    return lambda inputs: [array(x.shape, dtype) for x in inputs]
 
 
 @op(

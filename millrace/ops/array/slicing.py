@@ -146,6 +146,35 @@ def Slice(input: Any, begin: Any, size: Any, *, xp: Any, node: Any, check: Any) 
     return _box(input, starts, lengths)
 
 
+@Slice.on_host
+def _(node: Any, known: Any) -> Any:
+    if known[1] is not None and known[2] is not None and known[2].ndim == 1:
+        box = list(zip(known[1].ravel().tolist(), known[2].tolist(), strict=False))
+
+        def known_box(x: Any, _begin: Any, _size: Any) -> Any:
+            return _checked_box(x, box)
+
+        return known_box
+
+    def slice_(x: Any, begin: Any, size: Any) -> Any:
+        return _checked_box(x, list(zip(begin.tolist(), size.tolist(), strict=True)))
+
+    return slice_
+
+
+def _checked_box(x: Any, box: list[tuple[int, int]]) -> Any:
+    """What begins and sizes of all dimensions take out of a NumPy array."""
+    if len(box) != x.ndim:
+        raise ValueError("Slice: a begin and a size for each dimension are needed")
+    ranges = []
+    for (start, length), whole in zip(box, x.shape, strict=True):
+        stop = whole if length == -1 else start + length
+        if not 0 <= start <= stop <= whole:
+            raise ValueError("Slice: out of range")
+        ranges.append(_range(start, stop))
+    return x[tuple(ranges)]
+
+
 def _complaint_about_begin(i: int, whole: int, length: int) -> Callable[[Any], str]:
     def complaint(start: Any) -> str:
         if 0 <= start <= whole:

@@ -66,7 +66,8 @@ def traced_with(words: Any) -> Iterator[None]:
         _current.traced_words = before
 
 
-def _check_not_stopped() -> None:
+def check_not_stopped() -> None:
+    """Ends a loop that Python runs, by `Stopped`, if its step is cancelled."""
     words = _current.host_words
     if words is not None and words[0]:
         raise Stopped
@@ -197,7 +198,7 @@ def _counted(cond: Any, body: Any, values: list[Any], invoke: Any) -> _Counted |
     wanted = sorted(positions)
     count = 0
     while bool(invoke(cond, state, None)[0][0]):
-        _check_not_stopped()
+        check_not_stopped()
         count += 1
         if count > _MAX_COUNTED:
             return None
@@ -216,11 +217,11 @@ def _python_loop(
 ) -> tuple[list[Any], Any]:
     ready = invoke.prepared_loop(cond, body, values)
     if ready is not None:
-        return ready.run(key, _check_not_stopped), True
+        return ready.run(key, check_not_stopped), True
     state = list(values)
     iteration = 0
     while bool(np.asarray(invoke(cond, state, key)[0][0])):
-        _check_not_stopped()
+        check_not_stopped()
         inner = None if key is None else philox.fold_in(key, iteration)
         state, ok = invoke(body, state, inner)
         if ok is not True and not bool(ok):

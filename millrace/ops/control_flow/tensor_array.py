@@ -69,7 +69,7 @@ def TensorArrayWriteV3(
 ) -> Any:
     """The array with one more element."""
     flow_in = _flow_of(handle, flow_in)
-    _check_type(flow_in, value)
+    flow_in.check_type(value)
     return flow_in.write(index, value, _is_dynamic(handle, node))
 
 
@@ -86,15 +86,6 @@ def _flow_of(handle: Any, flow: Any) -> Any:
     info = handle[()]
     size = flow.size if isinstance(flow, TensorArrayValue) else info.size
     return TensorArrayValue(info.dtype, unset(size), None, info.element_shape, True)
-
-
-def _check_type(flow: TensorArrayValue, value: Any) -> None:
-    if value.dtype != flow.dtype:
-        names = (dtypes.as_dtype(flow.dtype).name, dtypes.as_dtype(value.dtype).name)
-        raise ValueError(
-            f"TensorArray dtype is {names[0]} but Op is trying to write dtype "
-            f"{'float' if names[1] == 'float32' else names[1]}."
-        )
 
 
 def _is_dynamic(handle: Any, node: Any) -> bool:
@@ -162,7 +153,7 @@ def TensorArrayScatterV3(
     """The array with the rows of `value` written at `indices`."""
     flow_in = _flow_of(handle, flow_in)
     if isinstance(indices, jax.core.Tracer):
-        _check_type(flow_in, value)
+        flow_in.check_type(value)
         result = flow_in.scatter(indices, value, _is_dynamic(handle, node))
         check_indices(indices, result.size, check)
         return result

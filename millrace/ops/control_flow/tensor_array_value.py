@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from millrace.compiler.xla import jax, jnp
+from millrace.core import dtypes
 from millrace.ops.control_flow.tensor_list_value import ABSENT, Collection, TensorList, unset
 
 
@@ -157,6 +158,35 @@ class TensorArrayValue(Collection):
             )
         items[position] = value
         return self._with(items, None)
+
+    def owned(self) -> TensorArrayValue:
+        """A copy that nobody else has, which may be changed by `put`."""
+        return self._with(self._as_items(), None)
+
+    def put(self, index: Any, value: Any, dynamic_size: bool) -> None:
+        """As `write`, in place: of a value that is `owned`."""
+        if value.dtype != self.dtype:
+            self.check_type(value)
+        items, position = self.items, int(index)
+        if items is None or not 0 <= position < len(items):
+            self.items = self.write(index, value, dynamic_size).items
+        elif items[position] is None:
+            items[position] = value
+        elif self.is_gradient:
+            items[position] = items[position] + value
+        else:
+            self.write(index, value, dynamic_size)  # It refuses.
+        if self.cleared:
+            self.cleared.clear()
+
+    def check_type(self, value: Any) -> None:
+        """Checks that a value is of the type of the elements."""
+        if value.dtype != self.dtype:
+            names = (dtypes.as_dtype(self.dtype).name, dtypes.as_dtype(value.dtype).name)
+            raise ValueError(
+                f"TensorArray dtype is {names[0]} but Op is trying to write dtype "
+                f"{'float' if names[1] == 'float32' else names[1]}."
+            )
 
     def scatter(self, indices: Any, values: Any, dynamic_size: bool) -> TensorArrayValue:
         """With the rows of `values` at positions that are only known inside the XLA program.
@@ -318,6 +348,17 @@ def add(values: list[Any]) -> Any:
         elif not _is_blank(value):
             total = total._with(None, total.stacked() + value.stacked())
     return total
+
+
+def in_program(value: Any) -> bool:
+    """Whether a value is, or holds, arrays of JAX."""
+    if type(value) is TensorArrayValue:
+        if value.buffer is not None:
+            return type(value.buffer) is not np.ndarray
+        return any(in_program(i) for i in value.items or () if type(i) is not np.ndarray)
+    if type(value) is TensorList and value.buffer is None:
+        return any(in_program(i) for i in value.items if type(i) is not np.ndarray)
+    return any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(value))
 
 
 def _is_blank(value: TensorArrayValue) -> bool:

@@ -663,6 +663,24 @@ def AddN(inputs: list[Any], *, xp: Any, node: Any) -> Any:
     return _add_all(inputs, node.name, "AddN")
 
 
+@AddN.on_host
+def _(node: Any, known: Any) -> Any:
+    def add_n(inputs: list[Any]) -> Any:
+        first = inputs[0]
+        if len(inputs) == 1:
+            return first
+        shape = first.shape
+        for value in inputs:
+            if value.shape != shape:
+                raise ValueError("AddN: the shapes differ")
+        total = np.add(first, inputs[1])
+        for value in inputs[2:]:
+            total += value
+        return total
+
+    return add_n
+
+
 def _accumulated_shape(c: Any) -> TensorShape:
     shape: TensorShape = as_shape(c.attr("shape"))
     return shape

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from millrace.compiler.xla import jnp, lax
 from millrace.core.dtypes import DType
 from millrace.graph.convert import convert_to_tensor
@@ -348,9 +350,32 @@ def Sigmoid(x: Any, *, xp: Any) -> Any:
     return one / (one + xp.exp(-x))
 
 
+@Sigmoid.on_host
+def _(node: Any, known: Any) -> Any:
+    def sigmoid(x: Any) -> Any:
+        if not x.ndim:
+            return Sigmoid.kernel(x, xp=np)
+        result = np.negative(x)
+        np.exp(result, result)
+        result += 1
+        return np.reciprocal(result, result)
+
+    return sigmoid
+
+
 @op(f"SigmoidGrad(y: T, dy: T) -> z: T where T: {INEXACT}", shape=merged)
 def SigmoidGrad(y: Any, dy: Any, *, xp: Any) -> Any:
     return dy * y * (xp.asarray(1, y.dtype) - y)
+
+
+@SigmoidGrad.on_host
+def _(node: Any, known: Any) -> Any:
+    def sigmoid_grad(y: Any, dy: Any) -> Any:
+        rest = 1 - y
+        rest *= dy * y
+        return rest
+
+    return sigmoid_grad
 
 
 @Sigmoid.gradient
@@ -526,6 +551,16 @@ def Tanh(x: Any, *, xp: Any) -> Any:
 @op(f"TanhGrad(y: T, dy: T) -> z: T where T: {INEXACT}", shape=merged)
 def TanhGrad(y: Any, dy: Any, *, xp: Any) -> Any:
     return dy * (xp.asarray(1, y.dtype) - y * y)
+
+
+@TanhGrad.on_host
+def _(node: Any, known: Any) -> Any:
+    def tanh_grad(y: Any, dy: Any) -> Any:
+        rest = 1 - y * y
+        rest *= dy
+        return rest
+
+    return tanh_grad
 
 
 @Tanh.gradient
