@@ -104,7 +104,8 @@ def tasks_of(
     """
     python = [sys.executable, "-u", "-m", "millrace"]
     hosts = json.dumps({job: list(addresses) for job, addresses in cluster.items()})
-    index_flag = index_flag_of(source)
+    # As on any scheduler, a task finds its place in its environment.
+    own = [*python, "task", "--cluster-via", way, script, "--", *arguments]
     found: list[Task] = []
     for job, addresses in cluster.items():
         for index, address in enumerate(addresses):
@@ -114,19 +115,14 @@ def tasks_of(
                 command += ["--task", str(index)]
                 found.append(Task(f"{job}-{index}", command, {}, True, address))
                 continue
-            command = [*python, "run", script, *arguments]
-            if way == FLAGS:
-                command += [f"--{name}_hosts={','.join(each)}" for name, each in cluster.items()]
-                command += [f"--job_name={job}", f"--{index_flag}={index}"]
-            found.append(Task(f"{job}-{index}", command, environment, job == "ps", address))
+            found.append(Task(f"{job}-{index}", own, environment, job == "ps", address))
     if evaluator:
-        command = [*python, "run", script, *arguments]
         environment = {"TF_CONFIG": _place(cluster, "evaluator", 0)}
-        found.append(Task("evaluator-0", command, environment, False, "", evaluates=True))
+        found.append(Task("evaluator-0", own, environment, False, "", evaluates=True))
     if way == SERVERS:
         for index, _ in enumerate(cluster["worker"]):
             command = [*python, "run", "--hosts", hosts, script, *arguments]
-            command += [f"--{index_flag}={index}"]
+            command += [f"--{index_flag_of(source)}={index}"]
             found.append(Task(f"client-{index}", command, {}, False, ""))
     return found
 

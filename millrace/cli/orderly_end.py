@@ -1,9 +1,13 @@
-"""SIGTERM ends a task in order: no new steps, waits and loops end, exit code 143.
+"""SIGTERM ends a task in order: the chief saves, no new steps, waits and loops end, exit code 143.
 
 By default SIGTERM kills: whoever waits for the task learns of it by a broken connection, and a
 process that ends by way of the interpreter while a thread is inside XLA crashes. So a thread stops
 the servers of the process, which tells all who wait, and ends the process where it stands. The main
 thread may be inside XLA or its compiler: the signal reaches the thread through a pipe.
+
+Schedulers send the signal to all tasks of a job at once. The chief needs the ps for its last
+checkpoint: where they set MILLRACE_GRACE_SECONDS, a task that others use goes on serving until they
+have ended, for so long at most.
 
 A program that handles SIGTERM itself is left to do so, and so are processes that it forks.
 """
@@ -14,9 +18,11 @@ import os
 import signal
 import sys
 import threading
+import time
 from types import FrameType
 from typing import NoReturn
 
+from millrace.platform import last_saves, logging
 from millrace.server.server import running_servers
 
 #: The exit code that a shell gives to a process that SIGTERM has ended.
@@ -25,6 +31,10 @@ TERMINATED = 128 + signal.SIGTERM
 _mask = threading.local()
 #: How long the servers have to end their steps.
 _STOP_SECONDS = 2.0
+#: How long a task goes on for the others' sake, and how often it looks whether it need.
+GRACE = "MILLRACE_GRACE_SECONDS"
+_SAVE_SECONDS = 10.0
+_POLL_SECONDS = 0.1
 
 
 def install() -> None:
@@ -60,18 +70,49 @@ def _forget() -> None:
 
 
 def _park(number: int, frame: FrameType | None) -> None:
-    """Keeps the main thread where it is: what it would do next is not wanted any more."""
-    threading.Thread(target=end, args=(TERMINATED,), daemon=True).start()  # if the pipe is gone
-    while True:
+    """Keeps the main thread where it is: what it would do next is not wanted any more.
+
+    But the last save may need what this thread holds: until then it goes on.
+    """
+    threading.Thread(target=_terminate, daemon=True).start()  # if the pipe is gone
+    while not last_saves.are_due():
         threading.Event().wait()
 
 
 def _attend(reading: int) -> None:
     while numbers := os.read(reading, 64):
         if signal.SIGTERM in numbers and signal.getsignal(signal.SIGTERM) is _park:
-            end(TERMINATED)
+            _terminate()
 
 
+def _terminate() -> None:
+    """Does what is due before the end, and ends; whoever comes first."""
+    if _terminating.acquire(blocking=False):  # for good
+        _serve_until_unused(_grace(0.0))
+        if last_saves.are_due():
+            last_saves.save_all(_grace(_SAVE_SECONDS))
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)  # parks it
+        end(TERMINATED)
+
+
+def _grace(default: float) -> float:
+    """How long the others may take; what is no number is told, and the default."""
+    stated = os.environ.get(GRACE, "")
+    try:
+        return float(stated) if stated else default
+    except ValueError:
+        logging.warning("%s=%s is no number of seconds.", GRACE, stated)
+        return default
+
+
+def _serve_until_unused(seconds: float) -> None:
+    """Lets other tasks, which have sessions here, end first."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline and any(server.is_used for server in running_servers()):
+        time.sleep(_POLL_SECONDS)
+
+
+_terminating = threading.Lock()
 _ending = threading.Lock()
 
 

@@ -21,7 +21,7 @@ from millrace.platform.launcher import LAUNCHER
 _TAIL_BYTES = 4096
 #: What an Estimator says of an evaluation.
 _METRICS = re.compile(r"Saving dict for global step (\d+): (?:global_step = \d+, )?(.*)")
-_GRACE_SECONDS = 5.0
+_GRACE_SECONDS = 12.0
 #: How often this task was started again.
 RESTARTS = "MILLRACE_RESTARTS"
 #: How long the last lines of a process that has ended may take to its log.
@@ -145,15 +145,24 @@ def _write_log(lines: IO[bytes], out: IO[bytes]) -> None:
 
 
 def stop_all(processes: list[TaskProcess], grace: float = _GRACE_SECONDS) -> None:
-    """Ends processes: asks them to, and after `grace` seconds makes them."""
+    """Ends processes: asks them to, and after `grace` seconds makes them.
+
+    Servers are asked last: the chief needs them for its last checkpoint.
+    """
     running = [p for p in processes if p.code is None]
     for process in running:
         process.stopping = True
+    _stop_together([p for p in running if not p.task.serves], grace)
+    _stop_together([p for p in running if p.task.serves], grace)
+    for process in processes:
+        process.signal(signal.SIGKILL)  # what a process started and left behind
+
+
+def _stop_together(processes: list[TaskProcess], grace: float) -> None:
+    for process in processes:
         process.signal(signal.SIGTERM)
     deadline = time.monotonic() + grace
-    for process in running:
+    for process in processes:
         if not process.wait(deadline - time.monotonic()):
             process.signal(signal.SIGKILL)
             process.wait(grace)
-    for process in processes:
-        process.signal(signal.SIGKILL)  # what a process started and left behind

@@ -34,6 +34,8 @@ _FILES = {
 _QUEUE = "kueue.x-k8s.io/queue-name"
 #: A Job's name, and a pod's below it, must fit a DNS label.
 _LONGEST_NAME = 40
+#: Between SIGTERM and SIGKILL: the chief saves.
+_GRACE_SECONDS = 60
 
 
 @dataclasses.dataclass(frozen=True)
@@ -221,7 +223,7 @@ def _pod_spec(manifest: Manifest, job: str) -> dict[str, Any]:
     return {
         "restartPolicy": "OnFailure",
         "subdomain": manifest.name,
-        "terminationGracePeriodSeconds": 60,
+        "terminationGracePeriodSeconds": _GRACE_SECONDS,
         "securityContext": {
             "runAsNonRoot": True,
             "fsGroup": 1000,
@@ -237,6 +239,7 @@ def _variables(manifest: Manifest, job: str) -> list[dict[str, Any]]:
         CLUSTER: json.dumps(manifest.cluster),
         JOB: job,
         "MILLRACE_BIND": f"0.0.0.0:{PORT}",
+        "MILLRACE_GRACE_SECONDS": str(_GRACE_SECONDS - 10),
         METRICS_PORT: f"0.0.0.0:{METRICS}",
     }
     found |= {_FILES[name]: f"{_KEYS}/{name}" for name in manifest.secret if name in _FILES}

@@ -71,10 +71,11 @@ def script_of(batch: Batch) -> str:
         "#SBATCH --requeue",
     ]
     if batch.time:
-        # A minute before the limit the tasks get SIGTERM, and can end in order.
+        # A minute before the limit the tasks get SIGTERM: the chief saves, and they end in order.
         lines += [f"#SBATCH --time={batch.time}", "#SBATCH --signal=TERM@60"]
     lines += [f"#SBATCH {option}" for option in batch.options]
-    lines += ["", *(f"export {k}={shlex.quote(v)}" for k, v in batch.variables.items())]
+    variables = {"MILLRACE_GRACE_SECONDS": "50", **batch.variables}
+    lines += ["", *(f"export {k}={shlex.quote(v)}" for k, v in variables.items())]
     srun = ["srun", "--kill-on-bad-exit=1", f"--output={folder}/task-%t.log", *batch.command]
     return "\n".join([*lines, shlex.join(srun), ""])
 

@@ -414,6 +414,11 @@ class Server:
         """Waits until the server is stopped, however many jobs it serves."""
         self._stopped.wait()
 
+    @property
+    def is_used(self) -> bool:
+        """Whether it only serves, and another task has a session here."""
+        return self._is_joined and self._worker.sessions.are_of_others(self._own_address())
+
     def _stop_if_over(self) -> None:
         if self._is_joined and self._leaving.is_over:
             # The task that has told must get its answer.

@@ -292,6 +292,11 @@ class WorkerSessions:
         with self._lock:
             return [s.handle for s in self.by_handle.values() if s.master == master]
 
+    def are_of_others(self, address: str) -> bool:
+        """Whether a master at another address has a session here."""
+        with self._lock:
+            return any(session.master != address for session in self.by_handle.values())
+
     def register(
         self,
         session: WorkerSession,

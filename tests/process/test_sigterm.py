@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -164,9 +165,37 @@ def test_each_task_of_a_job_ends(
             process.wait()
 
 
-def has_trained(connection: Connection) -> bool:
+@pytest.mark.parametrize("sync", [False, True], ids=["async", "sync"])
+def test_the_chief_saves_before_a_scheduler_ends_the_job(
+    sync: bool, tmp_path: Path, until: Any
+) -> None:
+    """The signal reaches all tasks at once; the ps serve until the checkpoint is written."""
+    folder = tmp_path / "model"
+    with HeldPorts(3) as held, contextlib.ExitStack() as stack:
+        flags = ["--ps", held.addresses[0], "--workers", ",".join(held.addresses[1:])]
+        flags += ["--steps", "1000000", "--folder", str(folder), *(["--sync"] if sync else [])]
+        tasks = []
+        for task in ["ps 0", "worker 0", "worker 1"]:
+            log = stack.enter_context((tmp_path / task).open("w"))
+            command = [sys.executable, "-m", "millrace", "run", str(TRAINER), *task.split()]
+            variables = {**os.environ, "MILLRACE_GRACE_SECONDS": "30"}
+            tasks.append(subprocess.Popen(command + flags, env=variables, stdout=log, stderr=log))
+            stack.callback(tasks[-1].kill)
+        connection = Connection(held.addresses[0], Security())
+        stack.callback(connection.close)
+        until(lambda: has_trained(connection, steps=200))
+        for process in tasks:
+            process.send_signal(signal.SIGTERM)
+        codes = [process.wait(60) for process in tasks]
+    assert codes == [143, 143, 143]
+    newest = tf.train.latest_checkpoint(str(folder))
+    assert tf.train.load_checkpoint(newest).get_tensor("global_step") > 5, os.listdir(folder)
+    assert "could not be saved" not in (tmp_path / "worker 0").read_text()
+
+
+def has_trained(connection: Connection, steps: int = 20) -> bool:
     try:
-        return int(json.loads(connection.status(10.0))["steps"]) > 20
+        return int(json.loads(connection.status(10.0))["steps"]) > steps
     except tf.errors.OpError:
         return False
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import threading
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +12,7 @@ from millrace.core.config import SessionLog
 from millrace.graph import meta_graph
 from millrace.graph.defaults import get_collection, get_default_graph
 from millrace.graph.keys import GraphKeys
-from millrace.platform import logging
+from millrace.platform import last_saves, logging
 from millrace.summary.writer import FileWriterCache
 from millrace.training.hooks.session_run_hook import (
     SessionRunArgs,
@@ -45,8 +47,8 @@ class CheckpointSaverListener:
 class CheckpointSaverHook(SessionRunHook):
     """Writes a checkpoint when a session begins, every N steps or seconds, and at the end.
 
-    After a fault it says how many steps were lost: those between the last one that it saw and the
-    one that the new session begins with.
+    It also writes one before the process ends on SIGTERM. After a fault it says how many steps
+    were lost: those between the last one that it saw and the one that the new session begins with.
     """
 
     def __init__(
@@ -95,6 +97,9 @@ class CheckpointSaverHook(SessionRunHook):
         self._seen_step: int | None = None
         #: How far runs come of late, at most; None until two steps were seen.
         self._farthest: int | None = None
+        #: One checkpoint at a time: SIGTERM's is written by another thread.
+        self._saving = threading.Lock()
+        self._session: weakref.ref[Any] | None = None
 
     def _set_steps_per_run(self, steps_per_run: int) -> None:
         self._steps_per_run = steps_per_run
@@ -124,6 +129,16 @@ class CheckpointSaverHook(SessionRunHook):
         )
         self._save(session, step)
         self._timer.update_last_triggered_step(step)
+        self._session = weakref.ref(session)
+        last_saves.keep(self)
+
+    def save_last(self) -> None:
+        """Writes a checkpoint of now, unless this step has one; from any thread."""
+        session = self._session() if self._session is not None else None
+        if session is not None:
+            step = session.run(self._global_step_tensor)
+            if step != self._timer.last_triggered_step():
+                self._save(session, step)
 
     def _report_lost_steps(self, step: int) -> None:
         if self._seen_step is not None and step < self._seen_step:
@@ -170,6 +185,7 @@ class CheckpointSaverHook(SessionRunHook):
 
     def end(self, session: Any) -> None:
         """Writes the last checkpoint, unless this step has one."""
+        last_saves.drop(self)
         step = session.run(self._global_step_tensor)
         if step != self._timer.last_triggered_step():
             self._save(session, step)
@@ -179,6 +195,10 @@ class CheckpointSaverHook(SessionRunHook):
 
     def _save(self, session: Any, step: int) -> bool:
         """Writes a checkpoint; whether a listener wants the training to end."""
+        with self._saving:
+            return self._save_alone(session, step)
+
+    def _save_alone(self, session: Any, step: int) -> bool:
         logging.info("Calling checkpoint listeners before saving checkpoint %d...", step)
         for listener in self._listeners:
             listener.before_save(session, step)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 from millrace.core.config import SessionLog, Summary
-from millrace.platform import logging
+from millrace.platform import last_saves, logging
 from millrace.training.checkpoint.fence import DeposedError
 from millrace.training.global_step import global_step
 from millrace.training.sessions.coordinator import LooperThread
@@ -91,9 +92,27 @@ class SVTimerCheckpointThread(LooperThread):
         super().__init__(sv.coord, sv.save_model_secs)
         self._sv = sv
         self._sess = sess
+        #: One checkpoint at a time: SIGTERM's is written by another thread.
+        self._saving = threading.Lock()
+
+    def start_loop(self) -> None:
+        """Has the model saved before the process ends on SIGTERM, too."""
+        last_saves.keep(self)
+
+    def stop_loop(self) -> None:
+        """The session ends."""
+        last_saves.drop(self)
 
     def run_loop(self) -> None:
         """Writes once, if its task is the chief."""
+        with self._saving:
+            self._save()
+
+    def save_last(self) -> None:
+        """Writes once more."""
+        self.run_loop()
+
+    def _save(self) -> None:
         sv = self._sv
         if not sv.is_chief:
             return

@@ -1,7 +1,7 @@
 """A task of a cluster that learns a linear function: `linear_trainer.py job task ps worker ...`.
 
 Options: `--sync` (with `--aggregate`, `--backup`), `--steps`, `--batches` (how many batches the
-worker has before its data end). A worker prints one line of JSON when it is done.
+worker has before its data end), `--folder`. A worker prints one line of JSON when it is done.
 """
 
 import argparse
@@ -20,6 +20,7 @@ parser.add_argument("--sync", action="store_true")
 parser.add_argument("--aggregate", type=int)
 parser.add_argument("--steps", type=int, default=40)
 parser.add_argument("--batches", type=int)
+parser.add_argument("--folder", help="where checkpoints go; by default there are none")
 options = parser.parse_args()
 
 cluster = tf.train.ClusterSpec({"ps": options.ps.split(","), "worker": options.workers.split(",")})
@@ -62,7 +63,11 @@ taken, value, seen = 0, None, None
 # Without it, a worker that is late would wait for one that has ended.
 config = tf.ConfigProto(device_filters=["/job:ps", f"/job:worker/task:{options.task}"])
 with tf.train.MonitoredTrainingSession(
-    master=server.target, is_chief=is_chief, hooks=hooks, config=config
+    master=server.target,
+    is_chief=is_chief,
+    checkpoint_dir=options.folder,
+    hooks=hooks,
+    config=config,
 ) as session:
     while not session.should_stop():
         if taken == options.batches:

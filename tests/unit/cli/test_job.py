@@ -7,6 +7,8 @@ import json
 import pytest
 
 from millrace.cli import job
+from millrace.cli.task import flags_of
+from millrace.launchers import place as places
 
 CLUSTER = {"ps": ["localhost:1"], "worker": ["localhost:2", "localhost:3"]}
 
@@ -34,15 +36,14 @@ def test_a_source_says_how_the_program_learns_its_cluster(source: str, way: str 
     assert job.way_of(source) == way
 
 
-def test_flags_tell_each_task_its_place() -> None:
+def test_each_task_is_run_as_on_any_scheduler() -> None:
     tasks = job.tasks_of("t.py", '"task_id"', ["--steps=5"], CLUSTER, job.FLAGS)
     assert [task.name for task in tasks] == ["ps-0", "worker-0", "worker-1"]
     assert [task.serves for task in tasks] == [True, False, False]
-    assert tasks[2].command[3:] == [
-        "millrace",
-        "run",
-        "t.py",
-        "--steps=5",
+    own = ["millrace", "task", "--cluster-via", "flags", "t.py", "--", "--steps=5"]
+    assert tasks[2].command[3:] == own
+    place = places.find(tasks[2].environment, places.Wanted())
+    assert flags_of(place, job.index_flag_of('"task_id"')) == [
         "--ps_hosts=localhost:1",
         "--worker_hosts=localhost:2,localhost:3",
         "--job_name=worker",
