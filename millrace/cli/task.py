@@ -71,7 +71,8 @@ def run(arguments: argparse.Namespace) -> int:
     except (ValueError, OSError) as error:
         print(f"millrace task: {error}", file=sys.stderr)
         return USAGE_ERROR
-    print(f"millrace task: {place.job}:{place.index}, from {place.found_in}", file=sys.stderr)
+    if place.found_in != "TF_CONFIG":  # what somebody said on purpose need not be told
+        print(f"millrace task: {place.job}:{place.index}, from {place.found_in}", file=sys.stderr)
     os.environ["TF_CONFIG"] = place.tf_config
     given = list(arguments.arguments)
     given = given[1:] if given[:1] == ["--"] else given

@@ -56,8 +56,12 @@ def test_a_host_that_does_not_answer_is_named(
 
 @pytest.mark.parametrize("command", ["status", "stop"])
 def test_a_target_that_is_no_address_is_told(
-    command: str, capsys: pytest.CaptureFixture[str]
+    command: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))  # where no job was ever launched
     assert main.main([command, "nonsense"]) == 2
     assert capsys.readouterr().err == (
         f"millrace {command}: there is no job nonsense; an address is grpc://host:port\n"

@@ -75,8 +75,9 @@ def test_the_commands_for_several_machines_are_printed(
         "# worker-1 on me@b",
     ]
     assert lines[5].endswith(
-        "millrace run t.py --lr=0.1 --ps_hosts=a:2222 --worker_hosts=a:2223,b:2222 "
-        "--job_name=worker --task_index=1"
+        '{"cluster": {"ps": ["a:2222"], "worker": ["a:2223", "b:2222"]}, '
+        '"task": {"type": "worker", "index": 1}}\' '
+        "millrace task --cluster-via flags t.py -- --lr=0.1"
     )
 
 
@@ -113,4 +114,4 @@ def test_workers_that_elect_are_told_where_and_the_next_word_is_not_it(
     commands = {line.split()[1]: lines[i + 1] for i, line in enumerate(lines) if line[0] == "#"}
     assert f"MILLRACE_ELECT={address} " in commands["worker-1"]
     assert "MILLRACE_ELECT" not in commands["ps-0"]
-    assert "t.py --elect --ps_hosts" in commands["worker-1"]
+    assert commands["worker-1"].endswith("t.py -- --elect")

@@ -33,6 +33,7 @@ def test_the_script_asks_for_all_tasks_and_lets_each_find_its_place() -> None:
         "#SBATCH --signal=TERM@60",
         "#SBATCH --partition=gpu",
         "",
+        "export MILLRACE_GRACE_SECONDS=50",
         "export MILLRACE_TOKEN_FILE=/logs/token",
         "srun --kill-on-bad-exit=1 --output=/logs/task-%t.log python -m millrace task --ps 2 t.py "
         "-- '--name=a b'",
