@@ -34,7 +34,7 @@ help:
 	@echo 'make test    run every test'
 	@echo 'make unit    run the unit tests alone'
 	@echo 'make interop run what needs a stock TensorFlow beside Millrace'
-	@echo 'make schedules   10,000 random schedules of the protocols'
+	@echo 'make schedules   10,000 random schedules of the protocols (SCHEDULES=50000: more)'
 	@echo 'make chaos   kill and stop the tasks of a training, hundreds of times (STANDBY=1: with standbys)'
 	@echo 'make check   ruff, mypy and import-linter'
 	@echo 'make format  let ruff rewrite the sources'
@@ -67,7 +67,7 @@ interop: $(STAMP)
 	  MILLRACE_TENSORFLOW_PYTHON=$$python $(PYTHON) -m pytest -q tests/interop
 
 schedules: $(STAMP)
-	@MILLRACE_SCHEDULES=10000 $(PYTHON) -m pytest -q -n 2 tests/scenarios -k random
+	@MILLRACE_SCHEDULES=$(or $(SCHEDULES),10000) $(PYTHON) -m pytest -q -n 2 tests/scenarios -k random
 
 # As many faults as FAULTS says, asynchronous and synchronous, and a table of what they cost.
 chaos: $(STAMP)

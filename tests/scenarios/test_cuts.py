@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 import sys
 from pathlib import Path
 
@@ -15,9 +14,8 @@ from millrace.protocol.step.applied_steps import StepAttempt
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+import schedules
 from cut_world import CHANGES, Worker, World
-
-SCHEDULES = int(os.environ.get("MILLRACE_SCHEDULES", "60"))
 
 
 def train(world: World, steps: int, cuts: int) -> None:
@@ -63,19 +61,23 @@ def check_end(world: World) -> None:
 
 @pytest.mark.parametrize("failing", [0.0, 0.2])
 @pytest.mark.parametrize("tasks", [1, 2, 3])
-def test_random_steps_are_in_a_cut_as_a_whole_or_not_at_all(tasks: int, failing: float) -> None:
+@pytest.mark.parametrize("seeds", schedules.seeds(10, 0.035), ids=schedules.named)
+def test_random_steps_are_in_a_cut_as_a_whole_or_not_at_all(
+    tasks: int, failing: float, seeds: range
+) -> None:
     used = 0
-    for seed in range(SCHEDULES // 6):
+    for seed in seeds:
         world = World(seed, tasks, workers=3, failing=failing)
         train(world, steps=8, cuts=4)
         check_end(world)
         used += len(world.workers["w0"].used)
         assert not world.workers["w0"].failed
-    assert used == 4 * (SCHEDULES // 6)
+    assert used == 4 * len(seeds)
 
 
-def test_random_deaths_of_workers_leave_no_task_closed() -> None:
-    for seed in range(SCHEDULES // 2):
+@pytest.mark.parametrize("seeds", schedules.seeds(30, 0.08), ids=schedules.named)
+def test_random_deaths_of_workers_leave_no_task_closed(seeds: range) -> None:
+    for seed in seeds:
         world = World(seed, tasks=2, workers=3, failing=0.1)
         world.at[world.random.randint(1, 150)] = functools.partial(world.kill, "w1")
         if seed % 2:

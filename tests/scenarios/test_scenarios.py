@@ -19,7 +19,6 @@ part and run ``pytest tests/scenarios --rewrite`` for the second; then read it.
 from __future__ import annotations
 
 import inspect
-import os
 import random
 import sys
 from pathlib import Path
@@ -32,6 +31,7 @@ from millrace.protocol.step import instructions
 FOLDER = Path(__file__).resolve().parent
 sys.path.insert(0, str(FOLDER))
 
+import schedules  # noqa: E402
 import task  # noqa: E402
 import world as world_module  # noqa: E402
 from training import Training  # noqa: E402
@@ -171,9 +171,10 @@ def strike(training: Training, whose: str, point: str, fault: str) -> list[str]:
 
 
 @pytest.mark.parametrize("mode", ["async", "async shared", "async immediate", "sync"])
-def test_random_schedules_are_survived(mode: str) -> None:
-    """A few hundred here; `make schedules` runs 10,000."""
-    for seed in range(int(os.environ.get("MILLRACE_SCHEDULES", "400")) // 4):
+@pytest.mark.parametrize("seeds", schedules.seeds(100, 0.09), ids=schedules.named)
+def test_random_schedules_are_survived(mode: str, seeds: range) -> None:
+    """A few hundred here; `make schedules` runs thousands."""
+    for seed in seeds:
         chance = random.Random(seed)
         training = begun(f"cluster ps=2 workers=2 {mode}", seed, jitter=0.02)
         try:

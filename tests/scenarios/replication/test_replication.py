@@ -13,7 +13,6 @@ A scenario is a text, as those of the step (`../test_scenarios.py`):
 
 from __future__ import annotations
 
-import os
 import random
 import sys
 from pathlib import Path
@@ -21,8 +20,9 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).resolve().parent
-sys.path.insert(0, str(FOLDER))
+sys.path[:0] = [str(FOLDER), str(FOLDER.parent)]
 
+import schedules  # noqa: E402
 from pair import World  # noqa: E402
 
 from millrace.protocol.replication.primary import Phase  # noqa: E402
@@ -163,8 +163,9 @@ def in_step(world: World) -> bool:
     )
 
 
-def test_random_schedules_lose_nothing_and_double_nothing() -> None:
-    for seed in range(int(os.environ.get("MILLRACE_SCHEDULES", "100"))):
+@pytest.mark.parametrize("seeds", schedules.seeds(100, 0.35), ids=schedules.named)
+def test_random_schedules_lose_nothing_and_double_nothing(seeds: range) -> None:
+    for seed in seeds:
         chance = random.Random(seed)
         world = World(seed, jitter=0.03, clients=2)
         for _ in range(6):
