@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ from millrace.core import errors
 from millrace.core.tensor_shape import TensorShape
 from millrace.core.value import Value
 from millrace.protocol.attempt import Attempt
+from millrace.protocol.replication.mirror import WHOLE, Event, Listener
 
 Array = np.ndarray[Any, Any]
 
@@ -39,15 +40,22 @@ _NOTHING: list[Attempt] = []
 
 
 class Take(Attempt):
-    """A request for the mean or sum of at least `required` gradients."""
+    """A request for the mean or sum of at least `required` gradients.
 
-    __slots__ = ("required",)
+    Attributes:
+      required: How many.
+      taken: What was taken, for who gives it back; known only if another task follows.
+    """
+
+    __slots__ = ("required", "taken")
 
     def __init__(self, required: int) -> None:
         self.done = False
         self.waiter = None
         self._value = None
         self.error = None
+        self.events = None
+        self.taken: Event | None = None
         self.required = required
 
 
@@ -60,6 +68,10 @@ class AccumulatorState(ABC):
       count: How many gradients are accumulated.
       stale: How many were dropped because they came too late.
       contributors: How many of them are whose, as far as they say.
+      beginnings: How often it was emptied for a round to begin.
+      began_at: The step of the first round since then.
+      chiefs: How many chiefs have asked which round to go on with.
+      listener: Is told of all that changes it, if another task follows.
     """
 
     def __init__(self, name: str, shape: TensorShape, takes_mean: bool) -> None:
@@ -76,14 +88,13 @@ class AccumulatorState(ABC):
         #: Every contributor so far, and to which step it contributed last.
         self._last_steps: dict[str, int] = {}
         self._takes: deque[Take] = deque()
-        #: Is told when its steps are others, which a standby must know; and whether that holds only
-        #: once what was taken is applied.
-        self.on_steps: Callable[[bool], None] = lambda when_applied: None
+        self.beginnings = self.began_at = self.chiefs = 0
+        self.listener: Listener | None = None
 
-    def follow(self, global_step: int, applied_step: int) -> None:
-        """Counts for the steps that another task's accumulator counts for, with nothing in it."""
-        self._empty()
-        self.global_step, self.applied_step = global_step, applied_step
+    def _note(self, what: str, words: Value = None, attempt: Attempt | None = None) -> None:
+        """Tells who follows."""
+        if self.listener is not None:
+            self.listener(attempt, Event(what, words))
 
     @property
     def required(self) -> int:
@@ -101,6 +112,18 @@ class AccumulatorState(ABC):
     @abstractmethod
     def _drop(self) -> None:
         """Nothing is accumulated any more."""
+
+    @abstractmethod
+    def _as_values(self, gradient: Value) -> list[Value]:
+        """The arrays of a gradient."""
+
+    @abstractmethod
+    def _of_values(self, values: Sequence[Value]) -> Value:
+        """The gradient that arrays are."""
+
+    @abstractmethod
+    def _accumulated(self) -> list[list[Value]]:
+        """The arrays of all that is accumulated, each as those of a gradient."""
 
     # -- Events: each returns the attempts that it has settled -----------------------------
 
@@ -120,16 +143,20 @@ class AccumulatorState(ABC):
         """
         if local_step < self.global_step:
             self.stale += 1
+            self._note("stale")
             return _NOTHING
-        if contributor:
-            if contributor in self._repeating:
-                self._repeating.discard(contributor)
-                return _NOTHING
-            self._last_steps[contributor] = self.global_step
-        self._add(gradient, is_own)
+        if contributor in self._repeating:
+            self._repeating.discard(contributor)
+            self._note("repeat", contributor)
+            return _NOTHING
+        # What is told must stay as it is.
+        self._add(gradient, is_own and self.listener is None)
         self.count += 1
         if contributor:
+            self._last_steps[contributor] = self.global_step
             self.contributors[contributor] = self.contributors.get(contributor, 0) + 1
+        if self.listener is not None:
+            self.listener(None, Event("add", contributor, self._as_values(gradient)))
         if self._takes and self.count >= self._takes[0].required:
             return self._serve()
         return _NOTHING
@@ -139,6 +166,7 @@ class AccumulatorState(ABC):
         if contributor not in self.contributors:
             return False
         self._repeating.add(contributor)
+        self._note("again", contributor)
         return True
 
     def set_global_step(self, step: int) -> None:
@@ -146,18 +174,31 @@ class AccumulatorState(ABC):
         if step < self.global_step:
             self._empty()
         self.global_step = self.applied_step = step
-        self.on_steps(False)
+        self._note("step", step)
 
     def begin_round(self, step: int) -> None:
         """A round begins, or begins again, with nothing accumulated."""
         self._empty()
-        self.global_step = self.applied_step = step
-        self.on_steps(False)
+        self.global_step = self.applied_step = self.began_at = step
+        self.beginnings += 1
+        self._note("begin", step)
+
+    def begin_first_round(self, step: int) -> None:
+        """The first round of all begins: who was sooner than the chief has contributed to it."""
+        self.global_step = self.applied_step = self.began_at = step
+        self.beginnings = 1
+        self._note("first", step)
 
     def will_apply(self) -> None:
         """What was taken last is about to be applied."""
         self.applied_step = self.global_step
-        self.on_steps(True)
+        self._note("apply")
+
+    def chief_arrived(self) -> int:
+        """Another chief goes on with the rounds; how many there were."""
+        self.chiefs += 1
+        self._note("chief")
+        return self.chiefs
 
     def submit(self, attempt: Take) -> list[Attempt]:
         """A new request."""
@@ -171,6 +212,25 @@ class AccumulatorState(ABC):
         self._takes.remove(attempt)
         attempt.fail(errors.CancelledError(None, None, "TakeGrad operation was cancelled"))
         return [attempt, *self._serve()]
+
+    def give_back(self, attempt: Take) -> list[Attempt]:
+        """A step that has taken something cannot use it: it is as if it had taken nothing."""
+        taken, attempt.taken = attempt.taken, None
+        if taken is None or taken.words["global_step"] != self.global_step - 1:
+            return _NOTHING
+        since = self.as_event()
+        self._become(taken.words, taken.values)
+        for values in self._parts_of(since):
+            self._add(self._of_values(values), False)
+        self.count += since.words["count"]
+        for contributor, count in since.words["contributors"].items():
+            self.contributors[contributor] = self.contributors.get(contributor, 0) + count
+        for name in ("stale", "chiefs", "beginnings", "began_at"):
+            setattr(self, name, since.words[name])
+        self._last_steps = dict(since.words["last_steps"])
+        if self.listener is not None:
+            self.listener(attempt, self.as_event())
+        return self._serve() if self._takes and self.count >= self.required else _NOTHING
 
     def abandon(self) -> list[Attempt]:
         """The accumulator itself goes away."""
@@ -215,15 +275,88 @@ class AccumulatorState(ABC):
         settled: list[Attempt] = []
         while self._takes and self.count >= self._takes[0].required:
             attempt = self._takes.popleft()
+            if self.listener is not None:
+                attempt.taken = self.as_event()
             attempt.succeed(self._total())
             self.count = 0
             self.contributors.clear()
             self._repeating.clear()
             self.global_step += 1
+            if self.listener is not None:
+                self._note("take", None, attempt)
             settled.append(attempt)
-        if settled:
-            self.on_steps(False)
         return settled
+
+    # -- Following another one: see `protocol.replication.mirror` ---------------------------
+
+    def as_event(self) -> Event:
+        """Its whole state."""
+        accumulated = self._accumulated()
+        words = {
+            "global_step": self.global_step,
+            "applied_step": self.applied_step,
+            "count": self.count,
+            "stale": self.stale,
+            "contributors": dict(self.contributors),
+            "repeating": sorted(self._repeating),
+            "last_steps": dict(self._last_steps),
+            "beginnings": self.beginnings,
+            "began_at": self.began_at,
+            "chiefs": self.chiefs,
+            "parts": len(accumulated),
+        }
+        return Event(WHOLE, words, [value for part in accumulated for value in part])
+
+    def follow(self, event: Event) -> None:
+        """The same has happened elsewhere."""
+        what, words, values = event
+        if what == "add":
+            self.apply(self._of_values(values), self.global_step, words)
+        elif what == "stale":
+            self.stale += 1
+        elif what == "repeat":
+            self._repeating.discard(words)
+        elif what == "again":
+            self._repeating.add(words)
+        elif what == "take":
+            self._empty()
+            self.global_step += 1
+        elif what == "step":
+            self.set_global_step(words)
+        elif what == "begin":
+            self.begin_round(words)
+        elif what == "first":
+            self.begin_first_round(words)
+        elif what == "apply":
+            self.will_apply()
+        elif what == "chief":
+            self.chief_arrived()
+        else:
+            assert what == WHOLE, what
+            self._become(words, values)
+
+    @staticmethod
+    def _parts_of(event: Event) -> list[Sequence[Value]]:
+        """The arrays of each part that is accumulated, in an event that has the whole state."""
+        if not event.words["parts"]:
+            return []
+        size = len(event.values) // event.words["parts"]
+        return [event.values[i : i + size] for i in range(0, len(event.values), size)]
+
+    def serve_followed(self) -> None:  # noqa: B027
+        """Others may use it: it is as it should be."""
+
+    def _become(self, words: Value, values: Sequence[Value]) -> None:
+        self._empty()
+        for part in self._parts_of(Event(WHOLE, words, values)):
+            self._add(self._of_values(part), False)
+        self.global_step, self.applied_step = words["global_step"], words["applied_step"]
+        self.count, self.stale = words["count"], words["stale"]
+        self.contributors = dict(words["contributors"])
+        self._repeating = set(words["repeating"])
+        self._last_steps = dict(words["last_steps"])
+        self.beginnings, self.began_at = words["beginnings"], words["began_at"]
+        self.chiefs = words["chiefs"]
 
 
 class DenseAccumulatorState(AccumulatorState):
@@ -271,6 +404,15 @@ class DenseAccumulatorState(AccumulatorState):
 
     def _drop(self) -> None:
         self._sum = None
+
+    def _as_values(self, gradient: Array) -> list[Value]:
+        return [gradient]
+
+    def _of_values(self, values: Sequence[Value]) -> Array:
+        return np.asarray(values[0])
+
+    def _accumulated(self) -> list[list[Value]]:
+        return [] if self._sum is None else [[self._sum.copy()]]
 
 
 class SparseAccumulatorState(AccumulatorState):
@@ -344,6 +486,15 @@ class SparseAccumulatorState(AccumulatorState):
 
     def _drop(self) -> None:
         self._parts = []
+
+    def _as_values(self, gradient: tuple[Array, Array, Array | None]) -> list[Value]:
+        return [gradient[0], gradient[1]]
+
+    def _of_values(self, values: Sequence[Value]) -> tuple[Array, Array, None]:
+        return np.asarray(values[0]), np.asarray(values[1]), None
+
+    def _accumulated(self) -> list[list[Value]]:
+        return [list(part) for part in self._parts]
 
 
 def _by_index(indices: Array, values: Array) -> tuple[Array, Array]:

@@ -20,12 +20,14 @@ class Attempt:
       done: Whether it has a value or an error; never taken back.
       error: The error, if it was settled with one.
       waiter: The driver's note of whom to tell; None while nobody waits.
+      events: Where events that it makes are noted, if its step is followed by another task.
     """
 
-    __slots__ = ("_value", "done", "error", "waiter")
+    __slots__ = ("_value", "done", "error", "events", "waiter")
 
     def __init__(self) -> None:
         self.done = False
+        self.events: Any = None
         self.waiter: Any = None
         self._value: Any = None
         self.error: errors.OpError | None = None

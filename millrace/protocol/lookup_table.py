@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from millrace.core import errors
+from millrace.protocol.replication.mirror import WHOLE, Event, Listener
 
 Array = np.ndarray[Any, Any]
 NumpyType: TypeAlias = np.dtype[Any]
@@ -36,6 +37,31 @@ class TableState:
         self.value_type = value_type
         self.value_shape = value_shape
         self._entries: dict[Any, Any] = {}
+        #: Is told of all that changes it, if another task follows.
+        self.listener: Listener | None = None
+
+    def _note(self, what: str) -> None:
+        """Tells who follows that all entries are others."""
+        if self.listener is not None:
+            self.listener(None, self.as_event()._replace(what=what))
+
+    def as_event(self) -> Event:
+        """Its whole state."""
+        return _pairs_event(WHOLE, list(self._entries.items()))
+
+    def follow(self, event: Event) -> None:
+        """The same has happened elsewhere."""
+        what, _, values = event
+        if what == "remove":
+            for key in values[0].ravel().tolist():
+                self._entries.pop(key, None)
+            return
+        if what == WHOLE:
+            self._entries.clear()
+        self._entries.update(_pairs_of(values))
+
+    def serve_followed(self) -> None:
+        """Others may use it: it is as it should be."""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -154,6 +180,16 @@ class StaticTable(TableState):
                 None, None, "Table was already initialized with different data."
             )
         self._entries, self.is_filled = entries, True
+        self._note(WHOLE)
+
+    def follow(self, event: Event) -> None:
+        """See `TableState.follow`."""
+        super().follow(event)
+        self.is_filled = bool(event.words)
+
+    def as_event(self) -> Event:
+        """See `TableState.as_event`."""
+        return super().as_event()._replace(words=self.is_filled)
 
     def insert(self, pairs: Sequence[tuple[Entry, Entry]]) -> None:
         """Not possible."""
@@ -173,20 +209,27 @@ class MutableTable(TableState):
 
     def fill(self, pairs: Sequence[tuple[Entry, Entry]]) -> None:
         """Replaces all entries."""
-        self._entries.clear()
-        self.insert(pairs)
+        for key, _ in pairs:
+            self._check_key(key)
+        self._entries = dict(pairs)
+        self._note(WHOLE)
 
     def insert(self, pairs: Sequence[tuple[Entry, Entry]]) -> None:
         """Adds entries, or replaces them."""
         for key, _ in pairs:
             self._check_key(key)
         self._entries.update(pairs)
+        if self.listener is not None:
+            self.listener(None, _pairs_event("insert", pairs))
 
     def remove(self, keys: Array) -> None:
         """Removes entries, where they are."""
         for key in keys.ravel().tolist():
             self._check_key(key)
+        for key in keys.ravel().tolist():
             self._entries.pop(key, None)
+        if self.listener is not None:
+            self.listener(None, Event("remove", None, [keys]))
 
 
 class DenseTable(MutableTable):
@@ -216,6 +259,25 @@ class DenseTable(MutableTable):
         """Replaces all entries; those of reserved keys are free places."""
         reserved = (self._empty_key, self._deleted_key)
         super().fill([pair for pair in pairs if pair[0] not in reserved])
+
+
+def _pairs_event(what: str, pairs: Sequence[tuple[Entry, Entry]]) -> Event:
+    """An event with entries: their keys, and their values."""
+    return Event(what, None, [_column([k for k, _ in pairs]), _column([v for _, v in pairs])])
+
+
+def _column(entries: list[Entry]) -> Array:
+    if entries and isinstance(entries[0], bytes):
+        column = np.empty(len(entries), object)
+        column[:] = entries
+        return column
+    return np.array(entries)
+
+
+def _pairs_of(values: Sequence[Array]) -> list[tuple[Entry, Entry]]:
+    keys, rows = values
+    entries = rows.tolist() if rows.ndim == 1 else [row.copy() for row in rows]
+    return list(zip(keys.tolist(), entries, strict=True))
 
 
 def _stored(array: Array) -> Entry:

@@ -15,11 +15,13 @@ import heapq
 import itertools
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from millrace.core import errors
+from millrace.core.value import JsonValue, Value
 from millrace.protocol.attempt import Attempt
+from millrace.protocol.replication.mirror import WHOLE, Event, Listener
 
 #: The components of one element.
 Element = tuple[Any, ...]
@@ -39,6 +41,7 @@ class Enqueue(Attempt):
         self.waiter = None
         self._value = None
         self.error = None
+        self.events = None
         #: Those that are not in the queue yet.
         self.elements = deque(elements)
 
@@ -59,6 +62,7 @@ class Dequeue(Attempt):
         self.waiter = None
         self._value = None
         self.error = None
+        self.events = None
         self.missing = count
         self.allow_small_batch = allow_small_batch
         self.taken: list[Element] = []
@@ -78,6 +82,7 @@ class QueueState(ABC):
       capacity: How many elements it holds at most.
       is_closed: Whether it was closed.
       was_fed: Whether anybody ever wanted to add to it.
+      listener: Is told of all that changes it, if another task follows.
     """
 
     #: The op type without its version.
@@ -90,6 +95,12 @@ class QueueState(ABC):
         self.was_fed = False
         self._enqueues: deque[Enqueue | Close] = deque()
         self._dequeues: deque[Dequeue] = deque()
+        self.listener: Listener | None = None
+        #: For who follows: a number for each element that is there, by its identity; and of a queue
+        #: that follows another one the elements, by their numbers.
+        self._serials: dict[int, int] = {}
+        self._followed: dict[int, Element] = {}
+        self._last_serial = 0
 
     @property
     def dequeues_waiting(self) -> int:
@@ -160,11 +171,12 @@ class QueueState(ABC):
         if self._dequeues:  # They have taken what there is.
             return [], []
         taken = self._take_some(count)
+        self._note_taken(taken, None)
         return taken, self._advance_all()
 
     def close_and_cancel(self) -> list[Attempt]:
         """Closes at once; enqueues that wait fail."""
-        self.is_closed = True
+        self._close(None)
         cancelled, self._enqueues = list(self._enqueues), deque()
         for attempt in cancelled:
             attempt.fail(errors.CancelledError(None, None, "Enqueue operation was cancelled"))
@@ -219,13 +231,16 @@ class QueueState(ABC):
                     errors.CancelledError(None, None, f"Queue '{self.name}' is already closed.")
                 )
             else:
-                self.is_closed = True
+                self._close(attempt)
                 attempt.succeed()
             return True
         if self.is_closed:
             attempt.fail(errors.CancelledError(None, None, f"{self.kind} '{self.name}' is closed."))
             return True
+        before = None if self.listener is None else list(attempt.elements)
         moved = self._put_some(attempt.elements)
+        if before is not None and moved:
+            self._note_put(before[: len(before) - len(attempt.elements)], attempt)
         if not attempt.elements:
             attempt.succeed()
             return True
@@ -252,6 +267,8 @@ class QueueState(ABC):
         attempt.missing -= len(taken)
         if not attempt.missing:
             attempt.succeed(attempt.taken)
+            if self.listener is not None:
+                self._note_taken(attempt.taken, attempt)
             return True
         return bool(taken)
 
@@ -259,6 +276,87 @@ class QueueState(ABC):
         self._put_back(attempt.taken)
         attempt.missing += len(attempt.taken)
         attempt.taken = []
+
+    def _close(self, attempt: Attempt | None) -> None:
+        self.is_closed = True
+        if self.listener is not None:
+            self.listener(attempt, Event("close"))
+
+    # -- Following another one: see `protocol.replication.mirror` ---------------------------
+    #
+    # What a dequeue that waits has collected is told when it has all: until then it would return.
+
+    @abstractmethod
+    def _elements_here(self) -> Iterable[Element]:
+        """The elements that it holds."""
+
+    def _number(self, elements: Sequence[Element]) -> list[int]:
+        first = self._last_serial + 1
+        self._last_serial += len(elements)
+        serials = list(range(first, first + len(elements)))
+        self._serials.update(zip(map(id, elements), serials, strict=True))
+        return serials
+
+    def _note_put(self, elements: Sequence[Element], attempt: Attempt) -> None:
+        assert self.listener is not None
+        self.listener(attempt, _elements_event("put", self._number(elements), elements))
+
+    def _note_taken(self, elements: Sequence[Element], attempt: Attempt | None) -> None:
+        if self.listener is not None and elements:
+            serials = [self._serials.pop(id(element)) for element in elements]
+            self.listener(attempt, Event("take", serials))
+
+    def as_event(self) -> Event:
+        """Its whole state, for who follows it from now on."""
+        found = dict(self._followed)
+        if not found:
+            here = [*self._elements_here()]
+            if self._dequeues:
+                here += self._dequeues[0].taken
+            unknown = [element for element in here if id(element) not in self._serials]
+            self._number(unknown)
+            found = {self._serials[id(element)]: element for element in here}
+        serials = sorted(found)
+        event = _elements_event(WHOLE, serials, [found[serial] for serial in serials])
+        words = {"serials": serials, "closed": self.is_closed, "fed": self.was_fed}
+        return Event(WHOLE, {**words, "last": self._last_serial}, event.values)
+
+    def follow(self, event: Event) -> None:
+        """The same has happened elsewhere."""
+        what, words, values = event
+        if what == "put":
+            self.was_fed = True
+            self._followed.update(_elements_of(words, values))
+            self._last_serial = max(self._last_serial, *words)
+        elif what == "take":
+            for serial in words:
+                del self._followed[serial]
+        elif what == "close":
+            self.is_closed = True
+        else:
+            assert what == WHOLE, what
+            self._followed = dict(_elements_of(words["serials"], values))
+            self.is_closed, self.was_fed = words["closed"], words["fed"]
+            self._last_serial = words["last"]
+
+    def serve_followed(self) -> None:
+        """Follows no more: what it has followed is what it holds."""
+        for serial, element in sorted(self._followed.items()):
+            self._serials[id(element)] = serial
+            self._put(element)
+        self._followed.clear()
+
+
+def _elements_event(what: str, serials: list[int], elements: Sequence[Element]) -> Event:
+    return Event(what, serials, [value for element in elements for value in element])
+
+
+def _elements_of(
+    serials: Sequence[JsonValue], values: Sequence[Value]
+) -> Iterable[tuple[int, Element]]:
+    """Elements by their numbers, whose components come one after the other."""
+    size = len(values) // max(1, len(serials))
+    return ((serial, tuple(values[i * size : (i + 1) * size])) for i, serial in enumerate(serials))
 
 
 class FifoQueueState(QueueState):
@@ -299,6 +397,9 @@ class FifoQueueState(QueueState):
 
     def _put_back(self, elements: list[Element]) -> None:
         self._elements.extendleft(reversed(elements))
+
+    def _elements_here(self) -> Iterable[Element]:
+        return self._elements
 
 
 class PaddingFifoQueueState(FifoQueueState):
@@ -342,6 +443,9 @@ class RandomShuffleQueueState(QueueState):
     def _put_back(self, elements: list[Element]) -> None:
         self._elements.extend(elements)
 
+    def _elements_here(self) -> Iterable[Element]:
+        return self._elements
+
 
 class PriorityQueueState(QueueState):
     """The element with the lowest first component comes first; equals in order of arrival."""
@@ -367,3 +471,6 @@ class PriorityQueueState(QueueState):
     def _put_back(self, elements: list[Element]) -> None:
         for element in reversed(elements):
             heapq.heappush(self._heap, (int(element[0]), next(self._returns), element))
+
+    def _elements_here(self) -> Iterable[Element]:
+        return (element for _, _, element in sorted(self._heap))

@@ -210,7 +210,7 @@ class Server:
                 self._worker,
                 registers,
                 self._security,
-                self._other_tasks,
+                self._tasks_by_name,
                 self._take_over,
                 self._be_replaced,
                 self.stop,
@@ -455,6 +455,16 @@ class Server:
         own = self._own_address()
         tasks = [a for job in self._cluster.jobs for a in _tasks(self._cluster, job).values()]
         return [address for address in tasks if address != own]
+
+    def _tasks_by_name(self) -> dict[str, str]:
+        """The addresses of all tasks but this one, by their names."""
+        found = {
+            task_name(job, index): address
+            for job in self._cluster.jobs
+            for index, address in _tasks(self._cluster, job).items()
+        }
+        found.pop(self._task, None)
+        return found
 
     def stop(self) -> None:
         """Ends all sessions and steps, and frees the port."""

@@ -322,7 +322,9 @@ class WorkerSessions:
         # of somebody else's by its old number.
         graph = RegisteredGraph(secrets.randbits(62), session, program, feeds_one_by_one)
         graph.changes = self.watch_effects(graph.plan, graph.number)
-        graph.changes_variables = any(each.effect.variables for each in graph.changes.values())
+        graph.changes_variables = any(
+            each.effect.variables and not each.is_of_resources for each in graph.changes.values()
+        )
         graph.writing_tasks = tuple(writing_tasks)
         with self._lock:
             self.check_serves()

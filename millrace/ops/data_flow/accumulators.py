@@ -46,10 +46,16 @@ _TYPES = (
 CONTRIBUTOR = "_contributor"
 #: Of SetGlobalStep: nothing that was accumulated counts any more.
 BEGINS_ROUND = "_begins_round"
+#: Of SetGlobalStep: the first round of all begins, with what there is.
+BEGINS_FIRST_ROUND = "_begins_first_round"
 #: Of NumAccumulated: it gives -1 - (the step that the model is at), which no count is.
 TELLS_STEP = "_tells_step"
 #: Of NumAccumulated: what was taken last is about to be applied.
 WILL_APPLY = "_will_apply"
+#: Of NumAccumulated, a question about rounds: whether a standby follows (-1 if so), the step of the
+#: accumulator, how often rounds were begun, at which step, and the number of a chief that goes on.
+IS_FOLLOWED, STEP, BEGINNINGS = "_is_followed", "_accumulator_step", "_beginnings"
+BEGAN_AT, CHIEFS = "_began_at", "_chiefs"
 #: Of QueueDequeue: what it takes out is handed out when a round ends.
 TOKEN = "_token_of_round"
 #: Of QueueDequeueUpTo: fewer elements will do, and none is waited for.
@@ -253,8 +259,19 @@ def _set_global_step(handle: Any, new_global_step: Any, *, ctx: Any, node: Any) 
     accumulator = shared_state.find(Accumulator, ctx, handle)
     if node.attrs.get(BEGINS_ROUND):
         accumulator.ask(lambda state: state.begin_round(step))
+    elif node.attrs.get(BEGINS_FIRST_ROUND):
+        accumulator.ask(lambda state: state.begin_first_round(step))
     else:
         accumulator.ask(lambda state: state.set_global_step(step))
+
+
+_ANSWERS: dict[str, Callable[[AccumulatorState], int]] = {
+    IS_FOLLOWED: lambda state: 0 if state.listener is None else -1,
+    STEP: lambda state: state.global_step,
+    BEGINNINGS: lambda state: state.beginnings,
+    BEGAN_AT: lambda state: state.began_at,
+    CHIEFS: lambda state: state.chief_arrived(),
+}
 
 
 def _num_accumulated(handle: Any, *, ctx: Any, node: Any) -> Any:
@@ -266,6 +283,9 @@ def _num_accumulated(handle: Any, *, ctx: Any, node: Any) -> Any:
         return accumulator.ask(lambda state: -1 - state.applied_step)
     if node.attrs.get(WILL_APPLY):
         accumulator.ask(lambda state: state.will_apply())
+    for question, answer in _ANSWERS.items():
+        if node.attrs.get(question):
+            return accumulator.ask(answer)
     return accumulator.ask(lambda state: state.count)
 
 

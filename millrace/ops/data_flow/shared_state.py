@@ -79,11 +79,14 @@ class Guarded(Generic[_S]):
       state: The state machine; touched only with the lock held.
       lock: The lock. A caller that drives the state machine itself must pass on
         what that settles (`tell_all`), without it.
+      noting: Where this thread notes what its step does, if another task follows; None if none
+        does.
     """
 
     def __init__(self, state: _S) -> None:
         self.state = state
         self.lock = threading.Lock()
+        self.noting: Callable[[], list[Any] | None] | None = None
 
     def submit(
         self,
@@ -100,6 +103,8 @@ class Guarded(Generic[_S]):
           waits_for: What the request waits for, in words.
           convert: From the attempt's value to the kernel's outputs.
         """
+        if self.noting is not None:
+            attempt.events = self.noting()
         with self.lock:
             settled = self.state.submit(attempt)
             if not attempt.done:

@@ -31,19 +31,21 @@ class Table:
     Attributes:
       key_dtype: The type of keys.
       value_dtype: The type of values.
+      state: Its entries; touched only with the lock held.
+      lock: The lock.
     """
 
     def __init__(self, state: TableState, key_dtype: DType, value_dtype: DType) -> None:
-        self._state = state
-        self._lock = threading.Lock()
+        self.state = state
+        self.lock = threading.Lock()
         self.key_dtype = key_dtype
         self.value_dtype = value_dtype
         self.name = state.name
 
     def ask(self, question: Callable[[TableState], _R]) -> _R:
         """Looks at (or changes) the table."""
-        with self._lock:
-            return question(self._state)
+        with self.lock:
+            return question(self.state)
 
 
 def _numpy_type(dtype: DType) -> Any:

@@ -216,6 +216,8 @@ class TakeGradientsStage(_Stage):
         settled: list[Attempt] = []
         for accumulator, take in zip(found, takes, strict=True):
             take.waiter = pending
+            if accumulator.noting is not None:
+                take.events = accumulator.noting()
             with accumulator.lock:
                 settled += accumulator.state.submit(take)
         future = pending.future
@@ -273,10 +275,21 @@ class _PendingTakes:
             cancellation.deregister(token)
 
     def _cancel(self) -> None:
+        settled: list[Attempt] = []
         for accumulator, take in zip(self._accumulators, self._takes, strict=True):
             with accumulator.lock:
-                settled = accumulator.state.cancel(take)
-            shared_state.tell_all(settled)
+                settled += accumulator.state.cancel(take)
+        if not self.future.done:
+            self._give_back()
+        shared_state.tell_all(settled)
+
+    def _give_back(self) -> None:
+        """The step gets nothing: who follows must find what some of its takes have got."""
+        for accumulator, take in zip(self._accumulators, self._takes, strict=True):
+            if take.done and take.error is None:
+                with accumulator.lock:
+                    settled = accumulator.state.give_back(take)
+                shared_state.tell_all(settled)
 
     def tell(self, attempt: Attempt) -> None:
         """One of the takes has a value or an error."""

@@ -9,8 +9,10 @@ entry in the record (`Journal`): nothing can be in one and not in the other.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
+import re
 import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
@@ -19,6 +21,7 @@ import numpy as np
 
 from millrace.core import errors
 from millrace.core.value import Value
+from millrace.ops.data_flow.accumulators import BEGINS_ROUND, IF_PRESENT
 from millrace.passes import schedule
 from millrace.passes.function_body import bodies_of
 from millrace.passes.node import Node
@@ -42,6 +45,12 @@ _Run = Callable[[list[Value], Step], list[Value] | Future]
 _ENQUEUES = frozenset(
     ("QueueEnqueue", "QueueEnqueueMany", "QueueEnqueueV2", "QueueEnqueueManyV2", "Stage")
 )
+#: What changes a queue, an accumulator or a table, which a standby follows by its events.
+_RESOURCES = re.compile(
+    r"^(Resource|Sparse)?Accumulator(ApplyGradient|TakeGradient|SetGlobalStep)$"
+    r"|^_(Apply|Take)Gradients$|^Queue(Enqueue|Dequeue|Close)"
+    r"|^LookupTable(Insert|Remove|Import)|^InitializeTable"
+)
 
 
 class ChangingStage(NamedTuple):
@@ -53,6 +62,8 @@ class ChangingStage(NamedTuple):
       effect: Its name in the record.
       overwritten: The variables that it sets without reading them.
       may_block: Whether it may wait: then nobody else waits for it.
+      is_of_resources: Whether it changes queues, accumulators or tables, and no variables. What its
+        effect calls variables is these, then.
     """
 
     place: int
@@ -60,6 +71,17 @@ class ChangingStage(NamedTuple):
     effect: Effect
     overwritten: frozenset[str]
     may_block: bool
+    is_of_resources: bool = False
+
+
+class ResourceNotes(Protocol):
+    """Collects what happens to queues, accumulators and tables."""
+
+    def change(self) -> contextlib.AbstractContextManager[list[Value]]:
+        """A step changes some of them."""
+
+    def elsewhere(self) -> contextlib.AbstractContextManager[None]:
+        """This thread holds what such a change may wait for."""
 
 
 class Journal(Protocol):
@@ -70,6 +92,15 @@ class Journal(Protocol):
 
     def settled(self, stage: ChangingStage, graph: int, step: Step, outputs: list[Value]) -> None:
         """A stage that had to wait has changed what it changes."""
+
+    @property
+    def resources(self) -> ResourceNotes:
+        """Collects what happens to queues, accumulators and tables."""
+
+    def noted(
+        self, stage: ChangingStage, step: Step, happened: list[Value], outputs: list[Value] | None
+    ) -> None:
+        """A stage has changed queues, accumulators or tables; None: it failed after all."""
 
     @property
     def order(self) -> threading.RLock:
@@ -139,14 +170,14 @@ class TaskRecord:
 
     def watch(self, plan: Plan, graph: int) -> dict[int, ChangingStage]:
         """Lets all that changes state in a plan go through the record; the stages that do."""
-        found = changing_stages(plan)
+        found = changing_stages(plan, self._journal is not None)
         for i, changing in found.items():
             watched: Any = plan.stages[i]
             watched.run = functools.partial(self._run, changing, graph)
         return found
 
     def _run(self, stage: ChangingStage, graph: int, inputs: list[Value], step: Step) -> Value:
-        if step.gate is not None and stage.effect.variables:
+        if step.gate is not None and stage.effect.variables and not stage.is_of_resources:
             apply = functools.partial(self._apply, stage, graph, inputs, step)
             held = step.gate.enter(apply, step)
             if held is not None:
@@ -179,9 +210,12 @@ class TaskRecord:
     def _run_in_order(
         self, journal: Journal, stage: ChangingStage, graph: int, inputs: list[Value], step: Step
     ) -> Value:
+        if stage.is_of_resources:
+            return self._run_noted(journal, stage, inputs, step)
         if not stage.may_block:
             run = functools.partial(journal.change, stage, graph)
-            with journal.order:  # The change and its entry in the record are one.
+            # The change and its entry in the record are one.
+            with journal.order, journal.resources.elsewhere():
                 return self._recorded(stage, run, inputs, step)
         outputs = self._recorded(stage, stage.run, inputs, step)
 
@@ -195,6 +229,22 @@ class TaskRecord:
             outputs.add_callback(tell)
         else:
             tell(outputs)
+        return outputs
+
+    def _run_noted(
+        self, journal: Journal, stage: ChangingStage, inputs: list[Value], step: Step
+    ) -> Value:
+        """Runs a stage that changes resources; what happens is told when it has its outputs."""
+        with journal.resources.change() as happened:
+            outputs = self._recorded(stage, stage.run, inputs, step)
+            if type(outputs) is not Future:
+                journal.noted(stage, step, happened, outputs)
+                return outputs
+
+        def tell(made: Future) -> None:
+            journal.noted(stage, step, happened, None if made.failed else made.result())
+
+        outputs.add_callback(tell)
         return outputs
 
 
@@ -266,10 +316,18 @@ class EffectGate:
             self.applied(effect, done.result())
 
 
-def changing_stages(plan: Plan) -> dict[int, ChangingStage]:
-    """The stages of a plan that change state, by their places."""
+def changing_stages(plan: Plan, with_resources: bool = False) -> dict[int, ChangingStage]:
+    """The stages of a plan that change state, by their places.
+
+    Args:
+      plan: The plan.
+      with_resources: Whether all that changes queues, accumulators and tables counts.
+    """
     found: dict[int, ChangingStage] = {}
     for i, stage in enumerate(plan.stages):
+        if with_resources and (changed := _change_of_resources(i, stage)) is not None:
+            found[i] = changed
+            continue
         effect, overwritten = _effect_of(stage)
         if effect is not None:
             found[i] = ChangingStage(i, stage.run, effect, overwritten, stage.may_block)
@@ -296,6 +354,26 @@ def _effect_of(stage: Stage) -> tuple[Effect | None, frozenset[str]]:
     effect = Effect(f"{changing[0].name} ({len(changing)}, {digest})", variables)
     overwrites = any(node.definition.overwrites for node in changing)
     return effect, variables if overwrites else frozenset()
+
+
+def _change_of_resources(place: int, stage: Stage) -> ChangingStage | None:
+    """What a stage changes, if that is a queue, an accumulator or a table; else None."""
+    nodes: list[Node] = list(() if hasattr(stage, "region") else stage.nodes)
+    if len(nodes) != 1 or not _RESOURCES.match(nodes[0].type):
+        return None
+    (node,) = nodes
+    members: list[Node] = getattr(node, "members", nodes)
+    changed = frozenset(_name_of(member.inputs[0].node) for member in members)
+    begins_anew = node.attrs.get(BEGINS_ROUND) or node.attrs.get(IF_PRESENT)
+    effect = Effect(f"{node.type} {node.name}", changed)
+    overwritten = changed if begins_anew else frozenset()
+    return ChangingStage(place, stage.run, effect, overwritten, stage.may_block, True)
+
+
+def _name_of(maker: Node) -> str:
+    """What effects call the resource that a node makes."""
+    container, name = (maker.attrs.get(a, b"").decode() for a in ("container", "shared_name"))
+    return f"resource {container}/{name or maker.name}"
 
 
 def changes_variables(node: Node) -> bool:

@@ -9,7 +9,8 @@ import numpy as np
 from tensorboard.compat.proto import graph_pb2
 
 from millrace.core import aligned, errors
-from millrace.core.value import Value
+from millrace.core.resource_handle import DEFAULT_CONTAINER
+from millrace.core.value import JsonObject, Value
 from millrace.passes.program_def import from_graph_def
 from millrace.protocol.step.applied_steps import Effect, StepAttempt
 from millrace.rpc.message import Message
@@ -25,6 +26,7 @@ from millrace.server.registers import Registers
 from millrace.server.replication import changes
 from millrace.server.replication.changes import What
 from millrace.server.replication.forwarding import digest
+from millrace.server.replication.resource_changes import Mirrors, digests
 from millrace.server.worker import Worker
 from millrace.server.worker_sessions import what_runs
 
@@ -69,14 +71,14 @@ class Applier:
         self._worker = worker
         self._registers = registers
         self.state_incarnation = 0
-        #: The steps of the primary's accumulators, by container and name.
-        self.steps: dict[tuple[str, str], list[int]] = {}
+        #: The primary's queues, accumulators and tables.
+        self.mirrors = Mirrors()
         self._session = SessionState(worker.resources)
         self._graphs: dict[int, _Graph] = {}
         #: Variables of which some slices have come.
         self._partial: dict[tuple[str, str], Any] = {}
         #: The digests that were made here, by the change at which.
-        self._digests: dict[int, dict[str, int]] = {}
+        self._digests: dict[int, tuple[dict[str, int], JsonObject]] = {}
 
     def apply(self, message: Message) -> None:
         """Applies one change.
@@ -92,7 +94,7 @@ class Applier:
         self._graphs.clear()
         self._partial.clear()
         self._digests.clear()
-        self.steps.clear()
+        self.mirrors = Mirrors()
         self._worker.resources.clear_all()
         self._worker.record.set_state(())
         self._session = SessionState(self._worker.resources)
@@ -147,12 +149,27 @@ class Applier:
         content = np.asarray(message.tensors[0]).tobytes()
         self._registers.follow(name, content, int(version))
 
-    def _steps(self, message: Message) -> None:
-        container, name, steps = changes.said(message)
-        self.steps[container, name] = steps
+    def _resources(self, message: Message) -> None:
+        for noted in changes.unpack_events(changes.said(message), list(message.tensors)):
+            self.mirrors.set(noted)
 
     def _cleared(self, message: Message) -> None:
-        self._worker.resources.clear(changes.said(message))
+        containers = changes.said(message)
+        self._worker.resources.clear(containers)
+        self.mirrors.clear(containers or [DEFAULT_CONTAINER])
+
+    # -- Queues, accumulators and tables -------------------------------------------------------
+
+    def _events(self, message: Message) -> None:
+        told, tensors = changes.said(message), list(message.tensors)
+        for noted in changes.unpack_events(told["v"], tensors):
+            self.mirrors.on(noted)
+        if "a" in told:
+            outputs = changes.unpack(told["o"], tensors, self._no_variable)
+            effect = Effect(told["e"], frozenset(told["n"]))
+            self._worker.record.follow(StepAttempt(*told["a"]), effect, outputs)
+        elif "x" in told:
+            self._worker.record.replaced(frozenset(told["x"]))
 
     # -- Stages --------------------------------------------------------------------------------
 
@@ -187,19 +204,30 @@ class Applier:
     # -- Digests -------------------------------------------------------------------------------
 
     def _mark(self, message: Message) -> None:
-        self._digests[message.step] = digest(store_snapshot.take(self._worker.resources))
+        variables = digest(store_snapshot.take(self._worker.resources))
+        self._digests[message.step] = variables, digests(self.mirrors.wholes())
 
     def _digest(self, message: Message) -> None:
         told = changes.said(message)
-        mine = self._digests.pop(told["mark"], None)
-        theirs: dict[str, int] = told["digest"]
-        if mine is None or mine == theirs:
+        found = self._digests.pop(told["mark"], None)
+        if found is None:
             return
+        mine, resources = found
+        theirs: dict[str, int] = told["digest"]
         differ = sorted(n for n in {*mine, *theirs} if mine.get(n) != theirs.get(n))
-        raise Difference(
-            f"{len(differ)} of {len(theirs)} variables differ from the primary's after change "
-            f"{told['mark']}: {', '.join(differ[:5])}"
+        # What a step has changed there, and has not told yet, cannot be compared.
+        differ += sorted(
+            name
+            for name, (version, checksum) in told["resources"].items()
+            if name in resources and resources[name] != [version, checksum]
+            if resources[name][0] == version
         )
+        if differ:
+            raise Difference(
+                f"{len(differ)} of {len(theirs) + len(told['resources'])} variables, queues, "
+                f"accumulators and tables differ from the primary's after change {told['mark']}: "
+                f"{', '.join(differ[:5])}"
+            )
 
     def _unexpected(self, message: Message) -> None:
         raise errors.InternalError(None, None, f"{What(message.key).name} is not applied")
@@ -216,6 +244,7 @@ _APPLY: dict[What, Callable[[Applier, Message], None]] = {
     What.CLEARED: Applier._cleared,
     What.MARK: Applier._mark,
     What.DIGEST: Applier._digest,
-    What.STEPS: Applier._steps,
+    What.EVENTS: Applier._events,
+    What.RESOURCES: Applier._resources,
     What.OVER: Applier._unexpected,
 }

@@ -17,6 +17,8 @@ import numpy as np
 from millrace.core.dead import DEAD
 from millrace.core.resource_handle import ResourceHandle, handle_array
 from millrace.core.value import JsonValue, Value
+from millrace.platform import logging
+from millrace.protocol.replication.mirror import NOTHING, Event
 from millrace.protocol.step.applied_steps import (
     ClientState,
     Effect,
@@ -25,6 +27,7 @@ from millrace.protocol.step.applied_steps import (
 )
 from millrace.rpc.message import Kind, Message
 from millrace.runtime.kernel_call import VariableRef
+from millrace.server.replication.resource_changes import Key, Noted
 
 #: A piece of a snapshot has about so many bytes.
 PIECE_BYTES = 32 << 20
@@ -43,8 +46,9 @@ class What(enum.IntEnum):
     CLEARED = 8  # containers were dropped
     MARK = 9  # a digest of the variables as they are now will follow
     DIGEST = 10  # that digest
-    STEPS = 11  # the steps of an accumulator
+    EVENTS = 11  # what has happened to queues, accumulators and tables
     OVER = 12  # the task ends in an orderly way
+    RESOURCES = 13  # queues, accumulators and tables as they are
 
 
 class NotForwardable(Exception):
@@ -202,3 +206,50 @@ def record_of(told: Message, variable: Callable[[str], Value]) -> State:
             found.append(StepState(step, attempt, tuple(outcomes)))
         state.append(ClientState(client, oldest, tuple(found)))
     return tuple(state)
+
+
+# -- Queues, accumulators and tables -----------------------------------------------------------
+
+
+def pack_events(noted: Iterable[Noted]) -> tuple[list[JsonValue], list[Value]]:
+    """Events as plain words and tensors; of one that cannot be sent only its number is told."""
+    words: list[Any] = []
+    tensors: list[Any] = []
+    for key, version, event in noted:
+        try:
+            kinds, values = pack(event.values)
+            words.append([*key, version, event.what, event.words, kinds])
+            tensors += values
+        except NotForwardable as error:
+            logging.warning(
+                "What happens to %s cannot be sent to the standby: %s.", key.name, error
+            )
+            words.append([*key, version, None, None, []])
+    return words, tensors
+
+
+def unpack_events(words: Iterable[JsonValue], tensors: list[Value]) -> Iterator[Noted]:
+    """The events that `pack_events` has packed; takes their tensors out."""
+    for kind, container, name, version, what, plain, kinds in words:
+        count = kinds.count("tensor")
+        values = unpack(kinds, tensors[:count], _no_variable)
+        del tensors[:count]
+        yield Noted(Key(kind, container, name), version, Event(what or NOTHING, plain, values))
+
+
+def resources(wholes: Iterable[Noted]) -> Iterator[Message]:
+    """Messages with the states of resources; none is very large, unless one resource is."""
+    some: list[Noted] = []
+    size = 0
+    for noted in wholes:
+        some.append(noted)
+        size += sum(int(getattr(value, "nbytes", 0)) for value in noted.event.values)
+        if size > PIECE_BYTES:
+            yield message(What.RESOURCES, 0, *pack_events(some))
+            some, size = [], 0
+    if some:
+        yield message(What.RESOURCES, 0, *pack_events(some))
+
+
+def _no_variable(name: str) -> Value:
+    raise ValueError(f"a reference to {name} in an event")

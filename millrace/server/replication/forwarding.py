@@ -10,7 +10,6 @@ either.
 
 from __future__ import annotations
 
-import binascii
 import itertools
 import threading
 import time
@@ -18,15 +17,15 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-import google_crc32c
 import numpy as np
 
 from millrace.core import errors
+from millrace.core.resource_handle import DEFAULT_CONTAINER
 from millrace.core.value import JsonObject, Value
-from millrace.ops.data_flow.accumulators import Accumulator
 from millrace.passes.program_def import to_graph_def
 from millrace.platform import logging
 from millrace.protocol.replication import events, instructions
+from millrace.protocol.replication.mirror import Mirror
 from millrace.protocol.replication.primary import Phase, Primary
 from millrace.protocol.replication.view import Member, View
 from millrace.rpc.channel import Channel, start_thread
@@ -40,6 +39,13 @@ from millrace.server.drivers.effects import ChangingStage
 from millrace.server.registers import Registers
 from millrace.server.replication import changes
 from millrace.server.replication.changes import NotForwardable, What
+from millrace.server.replication.resource_changes import (
+    Key,
+    Noted,
+    ResourceChanges,
+    checksum,
+    digests,
+)
 from millrace.server.replication.views import Views
 from millrace.server.worker import Worker
 
@@ -62,7 +68,7 @@ class ForwardingJournal:
       views: Where that is kept.
       state_incarnation: The life of the state, which a standby takes over.
       fenced: Is told that another process is the primary now.
-      steps: The steps of accumulators that a primary before this one had.
+      inherited: Queues, accumulators and tables that a primary before this one had.
     """
 
     def __init__(
@@ -74,7 +80,7 @@ class ForwardingJournal:
         views: Views,
         state_incarnation: int,
         fenced: Callable[[View], None],
-        steps: dict[tuple[str, str], list[int]] | None = None,
+        inherited: dict[Key, Mirror] | None = None,
     ) -> None:
         self._worker = worker
         self._registers = registers
@@ -97,10 +103,8 @@ class ForwardingJournal:
         self._pieces = 0
         self._arrived = threading.Condition()
         self._digest_at, self._digested = 0, time.monotonic()
-        #: The steps of accumulators that are not made yet, and those that change when what was
-        #: taken is applied.
-        self._steps = dict(steps or {})
-        self._applied_steps: dict[tuple[str, str], list[int]] = {}
+        #: What happens to queues, accumulators and tables.
+        self.resources = ResourceChanges(inherited)
         #: What is asked of the register, one after the other.
         self._questions: deque[instructions.ProposeView | instructions.ReadView] = deque()
         self._asking = False
@@ -112,10 +116,7 @@ class ForwardingJournal:
         self._worker.hold = self.hold
         self._worker.on_cleared = self.cleared
         self._registers.on_written = self.register_written
-        store = self._worker.resources
-        store.on_created = self._created
-        for container, name, accumulator in store.all_of(Accumulator):
-            self._created(accumulator, container, name)
+        self.resources.follow(self._worker.resources)
         self._worker.partitions.has_standby = True
         self._worker.record.order_changes(self)
 
@@ -145,6 +146,7 @@ class ForwardingJournal:
         if self._channel is None:
             self._next()
             return stage.run(inputs, step)
+        self._flush()
         try:
             words, tensors = changes.pack(inputs)
         except NotForwardable:
@@ -171,8 +173,6 @@ class ForwardingJournal:
         if step.record is not None:
             told["a"] = list(step.record.attempt)
         self._send(changes.message(What.STAGE, self._next(), told, tensors))
-        while self._applied_steps:
-            self._forward_steps(*self._applied_steps.popitem())
         self._mark_when_due()
         return outputs
 
@@ -223,38 +223,57 @@ class ForwardingJournal:
 
     def cleared(self, containers: list[str] | None) -> None:
         """Containers were dropped."""
+        self.resources.cleared(containers or [DEFAULT_CONTAINER])
         with self.order:
             sequence = self._next()
             if self._channel is not None:
                 self._send(changes.message(What.CLEARED, sequence, containers))
 
-    def _created(self, resource: Any, container: str, name: str) -> None:
-        """A resource was made: of accumulators the steps are forwarded, not what is in them.
+    # -- Queues, accumulators and tables -----------------------------------------------------
 
-        After a fault a chief empties them, and every worker gives its gradient again; but it finds
-        by the steps whether a round was applied on every task.
+    def noted(
+        self, stage: ChangingStage, step: Step, happened: list[Noted], outputs: list[Value] | None
+    ) -> None:
+        """A step has changed resources; what happened and its entry in the record are one.
+
+        Args:
+          stage: What has changed them.
+          step: The step.
+          happened: The events.
+          outputs: What the stage has given; None if it failed after all.
         """
-        if not isinstance(resource, Accumulator) or name.startswith("_"):
+        if not happened and not stage.overwritten:
             return
-        state, key = resource.state, (container, name)
-        known = self._steps.pop(key, None)
-        if known is not None:
-            state.follow(*known)
+        with self.order:
+            if self._channel is None:
+                self._next()
+                return
+            self._flush()
+            told: dict[str, Any] = {}
+            told["v"], tensors = changes.pack_events(happened)
+            if outputs is not None and step.record is not None:
+                told["a"] = list(step.record.attempt)
+                told["e"], told["n"] = stage.effect.name, sorted(stage.effect.variables)
+                try:
+                    told["o"], values = changes.pack(outputs)
+                    tensors += values
+                except NotForwardable:
+                    told["o"] = []
+            elif outputs is not None and stage.overwritten:
+                told["x"] = sorted(stage.overwritten)
+            self._send(changes.message(What.EVENTS, self._next(), told, tensors))
+            self._mark_when_due()
 
-        def tell(when_applied: bool) -> None:
-            with self.order:
-                steps = [state.global_step, state.applied_step]
-                if self._channel is None:
-                    return
-                if when_applied:
-                    self._applied_steps[key] = steps
-                else:
-                    self._forward_steps(key, steps)
-
-        state.on_steps = tell
-
-    def _forward_steps(self, key: tuple[str, str], steps: list[int]) -> None:
-        self._send(changes.message(What.STEPS, self._next(), [*key, steps]))
+    def _flush(self) -> None:
+        """Tells of what has happened to resources outside of changes; `order` is held."""
+        pending = self.resources.pending
+        if not pending:
+            return
+        some = [pending.popleft() for _ in range(len(pending))]
+        sequence = self._next()
+        if self._channel is not None:
+            words, tensors = changes.pack_events(some)
+            self._send(changes.message(What.EVENTS, sequence, {"v": words}, tensors))
 
     def register_written(self, name: str, content: bytes, version: int) -> None:
         """A register has another content."""
@@ -291,6 +310,8 @@ class ForwardingJournal:
             return
         self._digest_at, self._digested = sequence, now
         channel, snapshot = self._channel, store_snapshot.take(self._worker.resources)
+        self._flush()
+        resources = self.resources.wholes()
         marked = self._next()
         self._send(changes.message(What.MARK, marked))
 
@@ -299,7 +320,7 @@ class ForwardingJournal:
             snapshot.release()
             with self.order:
                 if self._channel is channel and channel is not None:
-                    told = {"mark": marked, "digest": found}
+                    told = {"mark": marked, "digest": found, "resources": digests(resources)}
                     self._send(changes.message(What.DIGEST, self._next(), told))
 
         start_thread(tell, "millrace digests variables")
@@ -310,6 +331,9 @@ class ForwardingJournal:
         """Tells something once the standby has all that was changed so far."""
         if self.was_paused():
             self.paused()
+        if self.resources.pending:
+            with self.order:
+                self._flush()
         with self._lock:
             if not self._primary.answers_wait:
                 found: list[Any] = []
@@ -450,16 +474,13 @@ class ForwardingJournal:
             channel.close(f"The state could not be sent: {error}")
 
     def _send_all(self, channel: Channel) -> int:
-        with self.order:
+        with self.resources.quiet(), self.order:
+            self._flush()
             sequence = self._primary.sequence
             snapshot = store_snapshot.take(self._worker.resources)
             record = self._worker.record.as_state()
             registers = self._registers.contents()
-            steps = [
-                [container, name, [found.state.global_step, found.state.applied_step]]
-                for container, name, found in self._worker.resources.all_of(Accumulator)
-            ]
-            self._applied_steps.clear()
+            resources = self.resources.wholes()
             self._known.clear()
             self._pieces, self._behind = 0, 0
             self._digest_at, self._digested = sequence, time.monotonic()
@@ -472,7 +493,7 @@ class ForwardingJournal:
             changes.variables(snapshot),
             [changes.record(record)],
             [_register(*each, 0) for each in registers],
-            [changes.message(What.STEPS, 0, told) for told in steps],
+            changes.resources(resources),
         )
         for count, piece in enumerate(pieces):
             channel.send(piece)
@@ -512,14 +533,7 @@ class ForwardingJournal:
 
 def digest(snapshot: store_snapshot.StoreSnapshot) -> dict[str, int]:
     """A checksum of each variable of a snapshot, by container and name."""
-    return {"/".join(key): _checksum(value) for key, value in snapshot}
-
-
-def _checksum(value: Value) -> int:
-    array = np.ascontiguousarray(value)
-    if array.dtype == object:
-        return binascii.crc32(repr(array.tolist()).encode())
-    return int(google_crc32c.value(array.reshape(-1).view(np.uint8).tobytes()))
+    return {"/".join(key): checksum(value) for key, value in snapshot}
 
 
 def _register(name: str, content: bytes, version: int, sequence: int) -> Message:

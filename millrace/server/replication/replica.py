@@ -19,6 +19,7 @@ from millrace.core.value import JsonObject
 from millrace.platform import logging
 from millrace.platform.version import MILLRACE
 from millrace.protocol.heartbeat import Settings
+from millrace.protocol.replication.mirror import Mirror
 from millrace.protocol.replication.view import Member, View
 from millrace.rpc.channel import Channel, start_thread
 from millrace.rpc.message import Kind, Message
@@ -29,6 +30,7 @@ from millrace.server.registers import Registers
 from millrace.server.replication.applying import Applier
 from millrace.server.replication.following import Follower
 from millrace.server.replication.forwarding import ForwardingJournal
+from millrace.server.replication.resource_changes import Key
 from millrace.server.replication.views import Views
 from millrace.server.worker import Worker
 
@@ -84,7 +86,7 @@ class Replica:
       worker: The task's worker.
       registers: The task's registers.
       security: The job's keys.
-      others: The addresses of the other tasks.
+      others: The addresses of the other tasks, by their names.
       serve: Is told that this process takes the task's place, with the life of its state.
       replaced: Is told that another process has it.
       stop: Stops the server.
@@ -98,7 +100,7 @@ class Replica:
         worker: Worker,
         registers: Registers,
         security: Security,
-        others: Callable[[], list[str]],
+        others: Callable[[], dict[str, str]],
         serve: Callable[[int], None],
         replaced: Callable[[View], None],
         stop: Callable[[], None],
@@ -171,7 +173,7 @@ class Replica:
         view: View,
         views: Views,
         state_incarnation: int,
-        steps: dict[tuple[str, str], list[int]] | None = None,
+        inherited: dict[Key, Mirror] | None = None,
     ) -> None:
         journal = ForwardingJournal(
             self._worker,
@@ -181,7 +183,7 @@ class Replica:
             views,
             state_incarnation,
             self._replaced,
-            steps,
+            inherited,
         )
         journal.was_paused = self._watch.was_paused
         journal.start()
@@ -280,8 +282,11 @@ class Replica:
         began = time.monotonic()
         state = self._applier.state_incarnation
         self._follower = None
+        self._find_others()
         self._serve(state)
-        self._begin_forwarding(me, view, self._views(), state, self._applier.steps)
+        mirrors = self._applier.mirrors
+        mirrors.settle()
+        self._begin_forwarding(me, view, self._views(), state, mirrors.all)
         self._worker.sessions.refusal = None
         logging.warning(
             "%s: its standby at %s has taken over (view %d). Nothing that was acknowledged is "
@@ -297,9 +302,20 @@ class Replica:
                 "incarnation": self._peers.me.incarnation,
             }
         ).encode()
-        for address in self._others():
+        for address in self._others().values():
             start_thread(self._announce, f"millrace tells {address}", address, told)
         logging.info("Taking over took %.0f ms.", 1000 * (time.monotonic() - began))
+
+    def _find_others(self) -> None:
+        """Learns where other tasks are: who has moved has told the primary, not its standby."""
+        for task, address in self._others().items():
+            views = Views(task, self._place.views, self._security)
+            try:
+                view = views.read()
+            finally:
+                views.close()
+            if view is not None and view.primary.address != self._peers.place(address):
+                self._peers.moved(address, view.primary.address, 0)
 
     def _announce(self, address: str, told: bytes) -> None:
         """Tells a task where this one is from now on, until it has heard."""

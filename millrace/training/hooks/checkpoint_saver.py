@@ -21,6 +21,7 @@ from millrace.training.hooks.session_run_hook import (
     SessionRunValues,
 )
 from millrace.training.hooks.timer import SecondOrStepTimer, global_step_for
+from millrace.training.sessions import live_model
 from millrace.training.sessions.waiting import SYSTEM_CLOCK, Clock
 from millrace.training.sessions.write_graph import write_graph
 
@@ -95,6 +96,7 @@ class CheckpointSaverHook(SessionRunHook):
         self._steps_per_run: int | None = None
         #: The last global step that was fetched, in any session.
         self._seen_step: int | None = None
+        self._has_saved = False
         #: How far runs come of late, at most; None until two steps were seen.
         self._farthest: int | None = None
         #: One checkpoint at a time: SIGTERM's is written by another thread.
@@ -115,6 +117,8 @@ class CheckpointSaverHook(SessionRunHook):
         """Writes the graph, and a checkpoint of what the session begins with."""
         step = session.run(self._global_step_tensor)
         self._report_lost_steps(step)
+        if self._has_saved and live_model.is_adopted(session):
+            return  # The model goes on as it was: nothing begins, and everybody waits.
         graph = get_default_graph()
         graph_def = graph.as_graph_def(add_shapes=True)
         if self._save_graph_def:
@@ -128,6 +132,7 @@ class CheckpointSaverHook(SessionRunHook):
             )
         )
         self._save(session, step)
+        self._has_saved = True
         self._timer.update_last_triggered_step(step)
         self._session = weakref.ref(session)
         last_saves.keep(self)

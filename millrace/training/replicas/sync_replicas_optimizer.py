@@ -34,13 +34,15 @@ Faults (each push says whose it is, by the task of the local step):
   the others from it. A chief that finds the model as it left it, or as one that died did, first
   looks whether a round was applied in part nevertheless: then some ps tasks are ahead of the global
   step, and the newest checkpoint is restored instead.
+* Where every ps task has a standby, rounds go on as they were instead (`rounds.py`).
 """
 
 from __future__ import annotations
 
+import functools
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from millrace.client.session import NEW_RUNS
@@ -74,6 +76,7 @@ from millrace.training.input.queue_runner import QueueRunner
 from millrace.training.optimizers.moving_averages import ExponentialMovingAverage
 from millrace.training.optimizers.optimizer import Optimizer
 from millrace.training.replicas.leaving import LastOperation
+from millrace.training.replicas.rounds import Rounds
 from millrace.training.sessions import live_model
 
 #: The optimizers of a graph; no string, so that it is not in MetaGraphs.
@@ -161,6 +164,8 @@ class SyncReplicasOptimizer(Optimizer):
         self._sync_op: Any = None
         self._chief_queue_runner: ChiefQueueRunner | None = None
         self._whole_round: WholeRound | None = None
+        #: Rounds that go on after a fault, if a hook closes them.
+        self._rounds: Rounds | None = None
         self._train_op: Any = None
         self._leave_op: Operation
         #: Sessions that somebody lets leave in good order.
@@ -438,7 +443,7 @@ class SyncReplicasOptimizer(Optimizer):
                 operation: Operation = self._sync_token_queue.close(cancel_pending_enqueues=True)
         return operation
 
-    def _ask_accumulators(self, name: str, attribute: str, value: Any) -> list[Tensor]:
+    def _ask_accumulators(self, name: str, attribute: str, value: Any = True) -> list[Tensor]:
         """A question to every accumulator; which one, the attribute says."""
         answers = []
         with name_scope(name):
@@ -502,7 +507,18 @@ class ChiefQueueRunner(QueueRunner):
     A coordinator that joins does not wait for this thread: nothing but the end of the session
     wakes it up when a gradient is missing. If the process ends although nobody stopped the
     coordinator, it closes the queue on its way out, so that workers do not wait for ever.
+
+    Attributes:
+      rounds: Numbers what it runs, where rounds outlive a parameter server.
     """
+
+    rounds: Rounds | None = None
+
+    def _enqueuing(self, session: Any, enqueue_op: Any) -> tuple[Callable[[], Any], Any]:
+        enqueue, repeated = super()._enqueuing(session, enqueue_op)
+        if self.rounds is None or not self.rounds.are_kept:
+            return enqueue, repeated
+        return functools.partial(self.rounds.close, enqueue), None
 
     def create_threads(
         self, sess: Any, coord: Any = None, daemon: bool = False, start: bool = False
@@ -559,7 +575,10 @@ class SyncReplicasHook(SessionRunHook):
                 "SyncReplicasOptimizer.apply_gradient should be called before using the hook."
             )
         self._init_tokens_op: Operation | None = None
-        self._q_runner: QueueRunner | None = None
+        self._q_runner: ChiefQueueRunner | None = None
+        self._rounds = Rounds(optimizer)
+        self._return = Return(optimizer)
+        self._has_begun = False
         if self._is_chief:
             self._local_init_op = optimizer.chief_init_op
             self._init_tokens_op = optimizer.get_init_tokens_op(self.num_tokens)
@@ -571,22 +590,32 @@ class SyncReplicasHook(SessionRunHook):
             self._q_runner = ChiefQueueRunner(
                 runner.queue, runner.enqueue_ops, close_op=nothing, cancel_op=nothing
             )
+            self._q_runner.rounds = optimizer._rounds = self._rounds
             self._end_op = optimizer.get_clean_up_op()
         else:
             self._local_init_op = optimizer.local_step_init_op
             self._end_op = optimizer.get_leave_op()
-            self._return = Return(optimizer)
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         """Runs what initializes synchronous training."""
         lead(session)
         check_ready(session, self.sync_optimizer, self._local_init_op)
-        if not self._is_chief:
+        are_kept = self._rounds.ask(session)
+        go_on = not self._is_chief or (are_kept and live_model.is_adopted(session))
+        # A step of this process that is repeated is known by its number where rounds are kept.
+        if go_on and not (self._has_begun and are_kept):
             self._return.announce(session)
-        session.run(self._local_init_op)
-        if self._init_tokens_op is not None:
+        self._has_begun = True
+        is_first = not go_on and self._rounds.begin_first(session)
+        if go_on or is_first:
+            session.run(self.sync_optimizer.local_step_init_op)
+        else:
+            session.run(self._local_init_op)
             drop_old_tokens(session, self._old_tokens)
+        if not go_on and self._init_tokens_op is not None:
             session.run(self._init_tokens_op)
+        if self._is_chief and are_kept:
+            self._rounds.go_on(session)
         if self._q_runner is not None:
             self._q_runner.create_threads(session, coord=coord, daemon=True, start=True)
 
@@ -630,12 +659,16 @@ class WholeRound:
 
     def __init__(self, optimizer: SyncReplicasOptimizer) -> None:
         """Adds the operations to the graph."""
-        self._steps = optimizer._ask_accumulators("steps_of_sync_replicas", TELLS_STEP, True)
+        self._optimizer = optimizer
+        self._steps = optimizer._ask_accumulators("steps_of_sync_replicas", TELLS_STEP)
         self._global_step = optimizer._global_step
         self._steps[0].graph.add_to_collection(live_model.CHECKS, self)
 
     def __call__(self, session: Any) -> bool:
         """Whether it is so, in a session; tells the log if not."""
+        rounds = self._optimizer._rounds
+        if rounds is not None and rounds.ask(session):
+            return True  # What is missing of a round will be applied.
         global_step, answers = session.run([self._global_step, self._steps])
         # A task of TensorFlow answers with a count, which is not negative.
         ahead = [answer for answer in answers if answer < 0 and -1 - answer > global_step]

@@ -20,6 +20,16 @@ from millrace.graph.graph import Graph
 CHECKS: Any = ("__model_checks",)
 
 
+def adopt(session: Any) -> None:
+    """A chief uses the model as it is in a session."""
+    session._adopts_model = True
+
+
+def is_adopted(session: Any) -> bool:
+    """Whether a chief uses the model as it found it in a session."""
+    return getattr(session, "_adopts_model", False)
+
+
 class LiveModel:
     """The lives of the tasks that hold the variables of a graph."""
 

@@ -23,6 +23,7 @@ from millrace.graph.graph import Graph
 from millrace.platform import logging
 from millrace.training.checkpoint import complete
 from millrace.training.checkpoint.state import get_checkpoint_state
+from millrace.training.sessions import live_model
 from millrace.training.sessions.live_model import LiveModel
 from millrace.training.sessions.succession import Succession
 from millrace.training.sessions.waiting import SYSTEM_CLOCK, Clock, Wait
@@ -165,6 +166,7 @@ class SessionManager:
                 if self._is_usable(sess, is_whole) and succession.is_ahead(sess):
                     _recover_last_checkpoints(saver, checkpoint_dir)
                     succession.claim(sess, saver)
+                    live_model.adopt(sess)
                     return sess
                 # Its local variables have values already.
                 _close_quietly(sess)
@@ -234,6 +236,7 @@ class SessionManager:
                 if succession is not None:
                     succession.claim(sess, saver)
                 logging.info("The model is as it was: nothing has to be restored.")
+                live_model.adopt(sess)
                 adopted, sess = sess, None
                 return adopted
         finally:

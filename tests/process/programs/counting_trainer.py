@@ -1,9 +1,11 @@
 """A training whose every step can be told from the state: it counts, and nothing is ever lost.
 
 Each step of a worker adds one to a counter on every parameter server, one to a row there that
-names the worker and the step, and makes an update of Adagrad beside them. A worker writes down a
-step when its `session.run` has returned. Whoever compares the rows with what was written down sees
-steps that were lost, and steps that were applied twice (`standby_chaos.py` does).
+names the worker and the step, and makes an update of Adagrad beside them. In rounds its gradients
+do the same: every round takes one from a counter (`rounds`), and the gradient of each step one from
+a row of its own (`pushed`). A worker writes down a step when its `session.run` has returned.
+Whoever compares all this with what was written down sees steps and rounds that were lost, and those
+that were applied twice (`standby_chaos.py` does).
 
 Flags: those of TensorFlow's own examples, `--folder` for what is written, `--sync` for rounds.
 """
@@ -56,15 +58,25 @@ def work(server, cluster):
             rows.append(row)
             updates.append(tf.assign_add(count, 1))
             updates.append(tf.scatter_nd_add(row, [[me, number]], [1]))
+            if FLAGS.sync:
+                rounds = tf.get_variable(f"rounds_{i}", [], tf.float32, tf.zeros_initializer())
+                pushed = tf.get_variable(
+                    f"pushed_{i}", [workers * FLAGS.capacity], tf.float32, tf.zeros_initializer()
+                )
+                row_of_step = tf.gather(pushed, [me * FLAGS.capacity + number])
         with tf.device(f"/job:worker/task:{me}"):
+            if FLAGS.sync:
+                losses += [rounds, tf.reduce_sum(row_of_step)]
             losses.append(tf.reduce_mean(tf.square(weights)) * tf.to_float(number % 7 + 1))
     with tf.device("/job:ps/task:0"):
         step = tf.train.get_or_create_global_step()
     optimizer = tf.train.AdagradOptimizer(0.01)
     hooks = []
     if FLAGS.sync:
+        optimizer = tf.train.GradientDescentOptimizer(1.0)
         optimizer = tf.train.SyncReplicasOptimizer(optimizer, workers, total_num_replicas=workers)
-        hooks.append(optimizer.make_session_run_hook(me == 0))
+        # No worker is ahead of a round: else gradients of another one would be dropped as stale.
+        hooks.append(optimizer.make_session_run_hook(me == 0, num_tokens=0))
     with tf.device(f"/job:worker/task:{me}"):
         train = tf.group(optimizer.minimize(tf.add_n(losses), global_step=step), *updates)
 
