@@ -1,7 +1,8 @@
 """Runs a step so that its caller is answered at its deadline, and when Ctrl-C comes.
 
 What computes holds its thread: a call of XLA's comes back when it is done. So a step that must be
-answered in time computes in a thread of its own, and the caller waits beside it. At the deadline
+answered in time computes in a thread of its own, and the caller waits beside it. (Ctrl-C ends a
+loop that Python runs by itself: it needs no thread.) At the deadline
 the step is cancelled. Stages that have not begun do not begin, and loops end within an iteration
 (`ops/control_flow/loop_lowering.py`). A program of XLA's without a loop runs to its end: the error
 says so, and until then its client computes nothing else (`Unfinished`).
@@ -153,7 +154,7 @@ def run(plan: Plan, step: Step, feeds: Sequence[Value], unfinished: Unfinished) 
       OpError: As `executor.run`.
     """
     unfinished.wait(step)
-    in_main = plan.has_loops and threading.current_thread() is threading.main_thread()
+    in_main = plan.may_hold_its_thread and threading.current_thread() is threading.main_thread()
     if step.deadline is None and not in_main:
         return executor.run(plan, step, feeds)
     computation = _Computation(plan, step, feeds)

@@ -129,6 +129,16 @@ class CompiledStage:
         """The node that words name."""
         return self.nodes[0]
 
+    @property
+    def has_loops_in_programs(self) -> bool:
+        """Whether one of its loops may run inside a program, where Ctrl-C does not end it."""
+        if not self.has_loops or self._mode is Mode.NEVER:
+            return False
+        if self._mode is Mode.NOW or self.programs.counts.compiles:
+            return True
+        parts = self._split.parts if self._split is not None else ()
+        return any(isinstance(p, CompiledStage) and p.has_loops_in_programs for p in parts)
+
     def run(self, inputs: list[Value], step: Step) -> list[Value]:
         """Runs the stage, and ends its loops when the step is cancelled; as `Stage.run`."""
         if not self.has_loops:

@@ -34,7 +34,6 @@ from millrace.passes.node import (
     variable_of,
 )
 from millrace.passes.schedule import writes_state
-from millrace.runtime.broadcast_sums import BroadcastSums
 from millrace.runtime.kernel_call import Services, form_of
 from millrace.runtime.tape import FOLDABLE, Line, Tape, Text, Writer, block
 
@@ -124,7 +123,7 @@ class _LoopWriter(Writer):
         """The lines of the function."""
         condition, body = self._condition, self._body
         nodes = [*condition.nodes, *body.nodes]
-        self._sums = BroadcastSums(nodes, [*condition.results, *body.results])
+        self._look_for_patterns(nodes, [*condition.results, *body.results])
         asked_once, asked = self._part(condition.nodes, 0)
         holds = self._value(condition.results[0])
         self._read.clear()

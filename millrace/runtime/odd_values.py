@@ -34,6 +34,7 @@ TAKING = frozenset(
 ON_COLLECTIONS = TAKING | {
     "EmptyTensorList",
     "TensorArrayScatterV3",
+    "TensorArrayV3",
     "TensorArrayWriteV3",
     "TensorListPushBack",
     "_AddToElement",

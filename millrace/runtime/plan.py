@@ -80,8 +80,10 @@ class Plan:
         #: Whether it never holds a thread for long: no files, no user's Python, no wait that a
         #: branch or loop makes by itself.
         self.is_quick = all(stage.is_short for stage in self.stages)
-        #: Whether a program of XLA's may run for as long as a condition holds.
-        self.has_loops = any(isinstance(s, CompiledStage) and s.has_loops for s in self.stages)
+        #: Stages that may run for as long as a condition holds.
+        self._with_loops = [
+            stage for stage in self.stages if isinstance(stage, CompiledStage) and stage.has_loops
+        ]
         #: For each stage whether it runs although what it gets is dead.
         self.takes_dead = [
             stage.nodes[0].definition in (REGION, WAITING_REGION, SEND, *SENDS)
@@ -91,6 +93,11 @@ class Plan:
         self.compiled_count = sum(
             isinstance(s, CompiledStage) and not s.is_empty for s in self.stages
         )
+
+    @property
+    def may_hold_its_thread(self) -> bool:
+        """Whether a program of XLA's may run for as long as a condition holds."""
+        return any(stage.has_loops_in_programs for stage in self._with_loops)
 
     def _slot(self, edge: Edge) -> int:
         slot = self._slots.get(edge)

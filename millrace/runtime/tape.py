@@ -35,6 +35,7 @@ from millrace.passes.schedule import writes_state
 from millrace.platform import limits
 from millrace.runtime import memory
 from millrace.runtime.broadcast_sums import BroadcastSum, BroadcastSums, sum_to
+from millrace.runtime.concat_cuts import ConcatCuts, cut
 from millrace.runtime.kernel_call import (
     Invoker,
     Services,
@@ -254,6 +255,7 @@ class Writer:
             "call": call,
             "run_branch": run_branch,
             "run_loop": run_loop,
+            "cut": cut,
             "check_strings": memory.check_strings,
             "sum_to": sum_to,
         }
@@ -280,18 +282,24 @@ class Writer:
         #: Lists that change in place.
         self._stacks = {edge for i, edge in enumerate(inputs) if i in stacks}
         self._sums = BroadcastSums((), ())
+        self._cuts = ConcatCuts((), ())
 
     # -- The source ------------------------------------------------------------------------
 
     def source(self, nodes: Sequence[Node], outputs: Sequence[Edge]) -> Text:
         """The lines of the function that runs the nodes and returns the outputs."""
         if not self._observed:  # Who observes wants all values.
-            self._sums = BroadcastSums(nodes, outputs)
+            self._look_for_patterns(nodes, outputs)
         for number, node in enumerate(nodes):
             self._add(node, f"{number}")
         results = [self._value(edge) for edge in outputs]
         returned: Text = [(f" return [{', '.join(results)}]", None)]
         return self._head() + block(self._lines, set(results)) + returned
+
+    def _look_for_patterns(self, nodes: Sequence[Node], wanted: Sequence[Edge]) -> None:
+        """Finds nodes that are made in one call."""
+        self._sums = BroadcastSums(nodes, wanted)
+        self._cuts = ConcatCuts(nodes, wanted)
 
     def _head(self) -> Text:
         """The first lines: the inputs and the variables get their names."""
@@ -365,11 +373,18 @@ class Writer:
             return
         if self._observed:
             self._put(f"begin({self._global(node)})", node)
-        if self._fold(node) or self._sums.replaces(node):
+        if self._fold(node) or self._sums.replaces(node) or self._cuts.replaces(node):
             return
         fused = self._sums.of(node)
         if fused is not None:
             self._add_sum(node, number, fused)
+            return
+        part = self._cuts.of(node)
+        if part is not None:
+            names = [self._value(part.whole), *map(self._value, part.shapes)]
+            (result,) = self._results(node, number)
+            text = f"{result} = cut({names[0]}, {part.axis}, {', '.join(names[1:])})"
+            self._put(text, node, names, (result,))
             return
         names = [self._input(node, way, number) for way in form.inputs]
         edges = [way[1] for way in form.inputs]
@@ -604,10 +619,8 @@ class Writer:
 
     def _call_on_collection(self, node: Node, form: Value, number: str, names: list[str]) -> None:
         """A call of a kernel that takes or gives an array or list of tensors."""
-        bound = {**form.keywords, "xp": np}
-        for special in node.definition.specials:
-            if special in ("node", "check"):
-                bound[special] = node if special == "node" else check_now
+        given = {"xp": np, "node": node, "check": check_now}
+        bound = {**form.keywords, **{k: given[k] for k in node.definition.specials}}
         self.names[f"k{number}"] = functools.partial(node.definition.kernel, **bound)
         results = self._results(node, number)
         text = f"k{number}({', '.join(names)})"

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from millrace.core import dtypes
 from millrace.core.tensor_shape import TensorShape
 from millrace.graph import registry
+from millrace.graph.constant_value import constant_value
 from millrace.graph.convert import convert_to_tensor
 from millrace.graph.function import FuncGraph
 from millrace.graph.slices import IndexedSlices
@@ -82,6 +83,10 @@ class Joins:
         elif op.type == "BiasAddGrad" and op.attrs["data_format"] == b"NHWC":
             width = [int(size) for size in grad.shape.as_list() if size is not None]
             self._joins.append(_Join(position, "sum", [self._list(op.inputs[0], width)], None))
+        elif (rows := _summed_rows(grad)) is not None:
+            self._joins.append(
+                _Join(position, "sum", [self._list(rows, grad.shape.as_list())], None)
+            )
         else:
             return False
         return True
@@ -125,6 +130,29 @@ class Joins:
         made: Tensor = tensor_list.JoinedElements(handle, sizes, element_dtype=self.lists[place][0])
         made.set_shape([None, *width])
         return made
+
+
+def _summed_rows(grad: Tensor) -> Tensor | None:
+    """The rows whose sum a vector is; None if it is no such sum.
+
+    That is how the gradient of a vector that was broadcast to rows is made.
+    """
+    op = grad.op
+    if op.type == "Reshape":
+        op = op.inputs[0].op
+    if op.type != "Sum" or op.attrs["keep_dims"] or grad.shape.ndims != 1:
+        return None
+    rows, axes = op.inputs[0], constant_value(op.inputs[1])
+    rank = rows.shape.ndims
+    if (
+        axes is None
+        or rank is None
+        or rank < 2
+        or rows.shape[-1:].as_list() != grad.shape.as_list()
+    ):
+        return None
+    summed = sorted(int(axis) % rank for axis in axes.ravel())
+    return rows if summed == list(range(rank - 1)) else None
 
 
 def _made(join: _Join, values: list[Tensor]) -> Any:
