@@ -195,7 +195,8 @@ def _snake_case(name: str) -> str:
     return f"private{snake}" if snake.startswith("_") else snake
 
 
-def _depth(shape: TensorShape) -> int:
+def _depth(inputs_shape: Any) -> int:
+    shape = as_shape(inputs_shape)  # A caller of `build` may give a list.
     if shape.sizes is None or shape.sizes[-1] is None:
         raise ValueError(f"Expected inputs.shape[-1] to be known, saw shape: {shape}")
     return shape.sizes[-1]
