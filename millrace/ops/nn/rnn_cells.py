@@ -80,6 +80,8 @@ class RNNCell:
         self._name = name
         self._dtype = None if dtype is None else dtypes.as_dtype(dtype)
         self._scope: Any = None
+        #: Whether a call of the cell is under way, inside its scope.
+        self._is_inside = False
         self.built = False
 
     @property
@@ -136,6 +138,13 @@ class RNNCell:
             return self._run(inputs, state)
 
     def _run(self, inputs: Any, state: Any) -> tuple[Any, Any]:
+        self._is_inside = True
+        try:
+            return self._build_and_call(inputs, state)
+        finally:
+            self._is_inside = False
+
+    def _build_and_call(self, inputs: Any, state: Any) -> tuple[Any, Any]:
         if not self.built:
             if isinstance(inputs, Tensor) or hasattr(inputs, "dtype"):
                 self._dtype = self._dtype or inputs.dtype.base_dtype
@@ -158,9 +167,15 @@ class RNNCell:
         if dtype is not None and not isinstance(dtype, str | dtypes.DType):
             dtype, initializer = None, dtype  # The initializer by its place.
         kwargs.setdefault("trainable", self._trainable)
-        return variable_scope.get_variable(
-            name, shape=shape, dtype=dtype or self._dtype, initializer=initializer, **kwargs
-        )
+        kwargs |= {"shape": shape, "dtype": dtype or self._dtype, "initializer": initializer}
+        if self._is_inside:
+            return variable_scope.get_variable(name, **kwargs)
+        # The program has called `build` itself.
+        with variable_scope.variable_scope(
+            self._scope, default_name=self.name, reuse=self._reuse
+        ) as captured:
+            self._scope, self.built = captured, True
+            return variable_scope.get_variable(name, **kwargs)
 
     add_weight = add_variable
 

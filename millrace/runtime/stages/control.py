@@ -1,8 +1,9 @@
 """Conditionals and loops that the host runs: branch by branch, iteration by iteration.
 
-Each body is a plan of its own, with compiled stages where it can have them. Used for bodies
-with state (variables that are written, queues), for loops whose variables change shape, and
-for loops that keep values for their gradients when their length is only known as they run.
+Used for bodies with state (variables that are written, queues), for loops whose variables change
+shape, and for loops that keep values for their gradients when their length is only known as they
+run. Bodies of plain arithmetic on NumPy run as straight-line code (`body_tape`); any other one is a
+plan of its own, with compiled stages where it can have them.
 """
 
 from __future__ import annotations
@@ -12,23 +13,33 @@ from typing import Any
 
 import numpy as np
 
+from millrace.compiler.xla import jax
 from millrace.graph.function import Function
+from millrace.ops.control_flow.loop_lowering import Stopped, stopped_by
 from millrace.passes.function_body import (
     LOOPS,
+    bodies_of,
     body_of,
+    functions_of,
+    is_random,
     loop_functions,
 )
 from millrace.passes.node import (
     Edge,
     Node,
     Program,
+    is_array_handle,
+    is_variable,
     is_variable_edge,
     names_variable,
     variable_of,
 )
-from millrace.runtime.kernel_call import Services, StoredState, call
+from millrace.platform import process_tuning
+from millrace.runtime.kernel_call import Services, StoredState, call, run_branch, run_loop
+from millrace.runtime.odd_values import ON_COLLECTIONS
 from millrace.runtime.stage import Stage, Value
 from millrace.runtime.step import Step
+from millrace.runtime.tape import MAX_NODES
 
 PlanFactory = Callable[[Program], Any]
 
@@ -56,6 +67,8 @@ class _FunctionStage:
         self.inputs = [e for e in dict.fromkeys(node.inputs) if not is_variable_edge(e)]
         self._make_plan = make_plan
         self._plans: dict[str, Any] = {}
+        #: Whether its bodies run as straight-line code.
+        self._is_plain = _is_plain(node)
 
     @property
     def name(self) -> str:
@@ -76,6 +89,22 @@ class _FunctionStage:
                 found.append(values.get(edge))
         return found
 
+    def _run_plainly(self, values: list[Value], step: Step) -> list[Value]:
+        """Runs the node as straight-line code."""
+        process_tuning.use_one_blas_thread()
+        values = [
+            value if type(value) is np.ndarray else jax.tree.map(np.asarray, value)
+            for value in values
+        ]
+        run = run_loop if self.node.type in LOOPS else run_branch
+        try:
+            with stopped_by(step.cancellation.stop_words):
+                return run(self.node, values, Services(StoredState(step.resources), ctx=step))
+        except Stopped:
+            error = step.cancellation.error
+            assert error is not None
+            raise error from None
+
     def _call(self, function: Function, args: list[Value], step: Step) -> list[Value]:
         plan = self._plans.get(function.name)
         if plan is None:
@@ -85,12 +114,38 @@ class _FunctionStage:
         return step.run_plan(plan, args)
 
 
+def _is_plain(node: Node) -> bool:
+    """Whether a node's bodies only compute, on NumPy, with values that they are given."""
+    if node.type not in (*LOOPS, "If") or is_random(node):
+        return False
+    nodes = [inner for body in bodies_of(node) for inner in body.nodes]
+    if len(nodes) > MAX_NODES:
+        return False
+    return all(_is_plain(n) if functions_of(n) else _only_computes(n) for n in nodes)
+
+
+def _only_computes(node: Node) -> bool:
+    if any(is_variable_edge(edge) and not is_array_handle(edge) for edge in node.inputs):
+        return False
+    if node.type in ON_COLLECTIONS or node.type in ("Const", "FakeParam", "NoOp"):
+        return True
+    definition = node.definition
+    return (
+        definition.is_pure
+        and definition.runs_on_numpy
+        and not definition.is_stateful
+        and not is_variable(node)
+    )
+
+
 class BranchStage(_FunctionStage):
     """An If or Case."""
 
     def run(self, inputs: list[Value], step: Step) -> list[Value]:
         """Runs the chosen branch."""
         values = self._all_inputs(inputs, step)
+        if self._is_plain:
+            return self._run_plainly(values, step)
         attrs = self.node.attrs
         if "branches" in attrs:
             index = int(np.asarray(values[0]))
@@ -108,6 +163,8 @@ class LoopStage(_FunctionStage):
     def run(self, inputs: list[Value], step: Step) -> list[Value]:
         """Runs iterations until the condition fails."""
         values = self._all_inputs(inputs, step)
+        if self._is_plain:
+            return self._run_plainly(values, step)
         condition, body = loop_functions(self.node)
         while bool(np.asarray(self._call(condition, values, step)[0]).reshape(())):
             if step.cancellation.error is not None:

@@ -157,3 +157,29 @@ def test_random_numbers_differ_between_iterations_and_repeat_with_the_seed() -> 
     first = drawn()
     assert len(set(first)) == 4
     assert drawn() == first
+
+
+@pytest.mark.parametrize("mode", ["now", "never"])
+def test_a_loop_whose_length_only_the_run_shows_is_one_function_too(
+    mode: str, monkeypatch: pytest.MonkeyPatch, loops: list[LoopTape]
+) -> None:
+    """Its gradient keeps values, so that no program of a fixed size holds it."""
+    monkeypatch.setenv("MILLRACE_COMPILE", mode)
+    x = tf.placeholder(tf.float32, [None])
+    y = tf.while_loop(lambda v: tf.reduce_sum(v) < 100.0, lambda v: v * v, [x])
+    gradient = tf.gradients(y, x)[0]
+    with tf.Session() as sess:
+        for value, power in ((2.0, 8), (3.0, 8), (11.0, 2)):
+            found = sess.run([y, gradient], {x: [value]})
+            expected = [value**power], [power * value ** (power - 1)]
+            np.testing.assert_allclose(np.array(found), np.array(expected), rtol=1e-5)
+    assert len(loops) == 2
+
+
+def test_a_deadline_ends_a_loop_whose_length_only_the_run_shows() -> None:
+    x = tf.placeholder(tf.float32, [None])
+    y = tf.while_loop(lambda v: tf.reduce_sum(v) < 100.0, lambda v: v * 1.0, [x])
+    gradient = tf.gradients(y, x)[0]
+    options = tf.RunOptions(timeout_in_ms=200)
+    with tf.Session() as sess, pytest.raises(tf.errors.DeadlineExceededError):
+        sess.run(gradient, {x: [1.0]}, options=options)

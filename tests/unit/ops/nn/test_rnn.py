@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -116,3 +118,18 @@ def test_both_directions_see_the_sequence_from_both_ends():
     np.testing.assert_allclose(got, want, rtol=1e-5)
     assert not np.allclose(got, forwards)
     assert not got[0, 2:].any()
+
+
+@pytest.mark.parametrize("shape", [[None, 3], (None, 3), tf.TensorShape([None, 3])])
+def test_a_cell_that_the_program_builds_makes_its_variables_once(shape: Any) -> None:
+    cell = tf.nn.rnn_cell.GRUCell(2)
+    with tf.variable_scope("around"):
+        cell.build(shape)
+    cell(tf.zeros([4, 3]), tf.zeros([4, 2]))
+    cell(tf.zeros([4, 3]), tf.zeros([4, 2]))
+    assert [v.op.name for v in tf.trainable_variables()] == [
+        "around/gru_cell/gates/kernel",
+        "around/gru_cell/gates/bias",
+        "around/gru_cell/candidate/kernel",
+        "around/gru_cell/candidate/bias",
+    ]
