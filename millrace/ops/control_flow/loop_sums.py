@@ -84,9 +84,8 @@ class Joins:
             width = [int(size) for size in grad.shape.as_list() if size is not None]
             self._joins.append(_Join(position, "sum", [self._list(op.inputs[0], width)], None))
         elif (rows := _summed_rows(grad)) is not None:
-            self._joins.append(
-                _Join(position, "sum", [self._list(rows, grad.shape.as_list())], None)
-            )
+            width = [int(size) for size in grad.shape.as_list() if size is not None]
+            self._joins.append(_Join(position, "sum", [self._list(rows, width)], None))
         else:
             return False
         return True
