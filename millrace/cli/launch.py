@@ -124,7 +124,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="OPTION",
-        help="with --on slurm: an option for sbatch, as --scheduler-option=--partition=gpu; with "
+        help="with --on slurm: an option for sbatch, as --scheduler-option=--partition=gpu, or "
+        "for one job's nodes alone, as worker:--gres=gpu:1; with "
         "--on ray: strategy=SPREAD, worker=CPU=2+GPU=1, working_dir=FOLDER; with --on kubernetes: "
         "an option of `millrace manifest`, as volume=CLAIM:PATH",
     )

@@ -96,12 +96,12 @@ def _from_manifest(variables: Mapping[str, str], wanted: Wanted) -> Place | None
 def _from_slurm(variables: Mapping[str, str], wanted: Wanted) -> Place | None:
     if "SLURM_PROCID" not in variables or "SLURM_JOB_ID" not in variables:
         return None
-    nodes = expand_hosts(variables.get("SLURM_STEP_NODELIST") or variables["SLURM_JOB_NODELIST"])
-    counts = expand_counts(
-        variables.get("SLURM_STEP_TASKS_PER_NODE") or variables["SLURM_TASKS_PER_NODE"]
-    )
-    if len(counts) != len(nodes):
-        raise ValueError(f"Slurm names {len(nodes)} nodes and counts the tasks of {len(counts)}")
+    nodes, counts = [], []
+    for listed, counted in _slurm_groups(variables):
+        nodes += (these := expand_hosts(listed))
+        counts += (each := expand_counts(counted))
+        if len(each) != len(these):
+            raise ValueError(f"Slurm names {len(these)} nodes and counts the tasks of {len(each)}")
     number = int(variables["SLURM_JOB_ID"]) % _JOBS
     port = wanted.port or _FIRST_PORT + _PORTS_PER_JOB * number
     return _of_ranks(
@@ -111,6 +111,21 @@ def _from_slurm(variables: Mapping[str, str], wanted: Wanted) -> Place | None:
         wanted.ps,
         "Slurm's variables",
     )
+
+
+def _slurm_groups(variables: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Nodes and their tasks, of each component of a heterogeneous job in the order of the ranks."""
+    if "SLURM_HET_SIZE" not in variables:
+        nodes = variables.get("SLURM_STEP_NODELIST") or variables["SLURM_JOB_NODELIST"]
+        counts = variables.get("SLURM_STEP_TASKS_PER_NODE") or variables["SLURM_TASKS_PER_NODE"]
+        return [(nodes, counts)]
+    return [
+        (
+            variables[f"SLURM_JOB_NODELIST_HET_GROUP_{group}"],
+            variables[f"SLURM_TASKS_PER_NODE_HET_GROUP_{group}"],
+        )
+        for group in range(int(variables["SLURM_HET_SIZE"]))
+    ]
 
 
 def _from_ranks(variables: Mapping[str, str], wanted: Wanted) -> Place | None:
@@ -137,8 +152,13 @@ def _from_ranks(variables: Mapping[str, str], wanted: Wanted) -> Place | None:
 
 def _on(hosts: list[str], counts: list[int]) -> list[tuple[str, int]]:
     """Machines with the number of each task on them, in the order of the ranks."""
-    pairs = zip(hosts, counts, strict=True)
-    return [(host, local) for host, count in pairs for local in range(count)]
+    found: list[tuple[str, int]] = []
+    taken: dict[str, int] = {}
+    for host, count in zip(hosts, counts, strict=True):
+        first = taken.get(host, 0)
+        found += [(host, local) for local in range(first, first + count)]
+        taken[host] = first + count
+    return found
 
 
 def _of_ranks(places: list[tuple[str, int]], rank: int, port: int, ps: int, found_in: str) -> Place:

@@ -2,7 +2,8 @@
 
 Slurm places the tasks, starts them on their nodes (`srun`), and ends them. Each runs
 `millrace task`, which finds its place in Slurm's variables; the first ranks are the ps. Nodes are
-reached by the names that Slurm has for them.
+reached by the names that Slurm has for them. Where ps and workers want different nodes the job is
+heterogeneous, with a component for each.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ _ENDS = {
     "DEADLINE": "its deadline passed",
 }
 _POLL_SECONDS = 1.0
+#: An option for one job alone.
+_JOB = re.compile(r"(ps|worker):(?=-)")
 
 
 class SlurmError(Exception):
@@ -45,7 +48,8 @@ class Batch:
       command: What each task runs, up to and with the program's arguments.
       folder: Where logs go; all nodes must see it.
       time: Slurm's limit, as ``1:00:00``; its default when empty.
-      options: Further options of sbatch, as ``--partition=gpu``.
+      options: Further options of sbatch, as ``--partition=gpu``; ``worker:--gres=gpu:1`` is for the
+        workers alone.
       variables: Set for the tasks; files, never secrets.
     """
 
@@ -58,6 +62,11 @@ class Batch:
     options: Sequence[str] = ()
     variables: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
+    @property
+    def is_heterogeneous(self) -> bool:
+        """Whether ps and workers ask for different nodes."""
+        return self.ps > 0 and any(_JOB.match(option) for option in self.options)
+
 
 def script_of(batch: Batch) -> str:
     """The batch script."""
@@ -65,7 +74,6 @@ def script_of(batch: Batch) -> str:
     lines = [
         "#!/bin/bash",
         f"#SBATCH --job-name={batch.name}",
-        f"#SBATCH --ntasks={batch.ps + batch.workers}",
         f"#SBATCH --output={folder}/slurm.log",
         "#SBATCH --open-mode=append",
         "#SBATCH --requeue",
@@ -73,11 +81,26 @@ def script_of(batch: Batch) -> str:
     if batch.time:
         # A minute before the limit the tasks get SIGTERM: the chief saves, and they end in order.
         lines += [f"#SBATCH --time={batch.time}", "#SBATCH --signal=TERM@60"]
-    lines += [f"#SBATCH {option}" for option in batch.options]
+    lines += [f"#SBATCH {option}" for option in batch.options if not _JOB.match(option)]
+    srun = ["srun", "--kill-on-bad-exit=1"]
+    if batch.is_heterogeneous:
+        lines += [*_component(batch, "ps"), "#SBATCH hetjob", *_component(batch, "worker")]
+        # Slurm's own %t counts the ranks of a second component wrongly.
+        log = f'exec "$@" >{shlex.quote(str(folder))}/task-$SLURM_PROCID.log 2>&1'
+        srun += ["--het-group=0,1", "sh", "-c", log, "task"]
+    else:
+        lines += [f"#SBATCH --ntasks={batch.ps + batch.workers}"]
+        srun += [f"--output={folder}/task-%t.log"]
     variables = {"MILLRACE_GRACE_SECONDS": "50", **batch.variables}
     lines += ["", *(f"export {k}={shlex.quote(v)}" for k, v in variables.items())]
-    srun = ["srun", "--kill-on-bad-exit=1", f"--output={folder}/task-%t.log", *batch.command]
-    return "\n".join([*lines, shlex.join(srun), ""])
+    return "\n".join([*lines, shlex.join([*srun, *batch.command]), ""])
+
+
+def _component(batch: Batch, job: str) -> list[str]:
+    """What the tasks of a job ask for."""
+    count = batch.ps if job == "ps" else batch.workers
+    own = [option.partition(":")[2] for option in batch.options if option.startswith(f"{job}:")]
+    return [f"#SBATCH {option}" for option in (f"--ntasks={count}", *own)]
 
 
 def submit(batch: Batch) -> str:
@@ -91,8 +114,9 @@ def submit(batch: Batch) -> str:
     path = batch.folder / "job.sbatch"
     path.write_text(script_of(batch))
     # A job that never fits would wait for ever: Slurm is asked first whether it can run at all.
-    done = _run(["sbatch", "--test-only", str(path)])
-    if not done.returncode:
+    # Of a heterogeneous one it cannot tell.
+    done = None if batch.is_heterogeneous else _run(["sbatch", "--test-only", str(path)])
+    if done is None or not done.returncode:
         done = _run(["sbatch", "--parsable", str(path)])
     if done.returncode:
         raise SlurmError(f"Slurm does not take the job: {_sentence(done.stderr)}")

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+import millrace as tf
 from millrace.platform.ports import HeldPorts
 
 #: Names of nodes that resolve without a change to the machine: two addresses of loopback.
@@ -56,6 +57,8 @@ flags.DEFINE_string("worker_hosts", "", "")
 flags.DEFINE_string("job_name", "", "")
 flags.DEFINE_integer("task_index", 0, "")
 flags.DEFINE_integer("code", 0, "")
+flags.DEFINE_integer("steps", 20, "")
+flags.DEFINE_string("folder", None, "")
 FLAGS = flags.FLAGS
 
 def main(_):
@@ -69,8 +72,9 @@ def main(_):
     with tf.device(tf.train.replica_device_setter(cluster=cluster)):
         step = tf.train.get_or_create_global_step()
         train = tf.assign_add(step, 1)
-    hooks = [tf.train.StopAtStepHook(last_step=20)]
-    with tf.train.MonitoredTrainingSession(server.target, FLAGS.task_index == 0, hooks=hooks) as sess:
+    hooks = [tf.train.StopAtStepHook(last_step=FLAGS.steps)]
+    with tf.train.MonitoredTrainingSession(server.target, FLAGS.task_index == 0, FLAGS.folder, hooks=hooks) as sess:
+        print("trains")
         while not sess.should_stop():
             sess.run(train)
     print("done on %s as worker %d" % (os.environ["SLURMD_NODENAME"], FLAGS.task_index))
@@ -169,3 +173,34 @@ def test_what_fails_and_what_slurm_refuses_are_sentences(slurm, tmp_path: Path) 
     assert done.returncode == 2
     assert done.stderr.startswith("millrace launch: Slurm does not take the job: ")
     assert done.stderr.count("\n") == 1
+
+
+def test_ps_and_workers_on_nodes_of_their_own_are_one_job(slurm, tmp_path: Path) -> None:
+    own = ("--scheduler-option=ps:--nodelist=127.0.0.1", "--scheduler-option=worker:--ntasks=2")
+    own += ("--scheduler-option=worker:--nodelist=127.0.0.2",)
+    done = launch(slurm, tmp_path, "--workers", "2", *own, "t.py")
+    logs = {path.name: path.read_text() for path in (tmp_path / "logs").glob("*.log")}
+    assert done.returncode == 0, (done, logs)
+    assert {"task-0.log", "task-1.log", "task-2.log"} <= set(logs)
+    assert "done on 127.0.0.2" in logs["task-1.log"] and "done on 127.0.0.2" in logs["task-2.log"]
+
+
+def test_the_chief_saves_when_slurm_wants_its_nodes_back(slurm, tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    endless = ["--", "--steps=1000000", f"--folder={tmp_path}/model"]
+    launch(slurm, tmp_path, "--detach", "--workers", "2", "t.py", *endless)
+    log, record = tmp_path / "logs" / "task-1.log", tmp_path / "logs" / "job.json"
+    until(lambda: log.exists() and "trains" in log.read_text(), "the job did not train")
+    time.sleep(1.0)  # some steps
+    number = json.loads(record.read_text())["identifier"]
+    subprocess.run(["scancel", "--signal=TERM", number], env=slurm, check=True)
+
+    def state() -> str:
+        shown = subprocess.run(
+            ["scontrol", "-o", "show", "job", number], env=slurm, capture_output=True, text=True
+        )
+        return shown.stdout
+
+    until(lambda: "JobState=FAILED" in state(), f"it did not end: {state()}")
+    newest = tf.train.latest_checkpoint(str(tmp_path / "model"))
+    assert newest is not None and int(newest.rpartition("-")[2]) > 0, log.read_text()

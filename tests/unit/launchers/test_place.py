@@ -106,3 +106,18 @@ def test_slurms_lists_are_read() -> None:
     ]
     assert expand_hosts("r[1-2]n[1-2]") == ["r1n1", "r1n2", "r2n1", "r2n2"]
     assert expand_counts("2(x3),1") == [2, 2, 2, 1]
+
+
+def test_tasks_of_two_components_on_one_node_have_ports_of_their_own() -> None:
+    variables = {
+        "SLURM_JOB_ID": "7",
+        "SLURM_PROCID": "2",
+        "SLURM_HET_SIZE": "2",
+        "SLURM_JOB_NODELIST_HET_GROUP_0": "a",
+        "SLURM_TASKS_PER_NODE_HET_GROUP_0": "1",
+        "SLURM_JOB_NODELIST_HET_GROUP_1": "a,b",
+        "SLURM_TASKS_PER_NODE_HET_GROUP_1": "1(x2)",
+    }
+    place = find(variables, Wanted(ps=1))
+    assert place.cluster == {"ps": ["a:20700"], "worker": ["a:20701", "b:20700"]}
+    assert (place.job, place.index) == ("worker", 1)

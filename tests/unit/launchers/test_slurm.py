@@ -25,13 +25,13 @@ def test_the_script_asks_for_all_tasks_and_lets_each_find_its_place() -> None:
     assert slurm.script_of(batch).splitlines() == [
         "#!/bin/bash",
         "#SBATCH --job-name=mnist",
-        "#SBATCH --ntasks=6",
         "#SBATCH --output=/logs/slurm.log",
         "#SBATCH --open-mode=append",
         "#SBATCH --requeue",
         "#SBATCH --time=1:00:00",
         "#SBATCH --signal=TERM@60",
         "#SBATCH --partition=gpu",
+        "#SBATCH --ntasks=6",
         "",
         "export MILLRACE_GRACE_SECONDS=50",
         "export MILLRACE_TOKEN_FILE=/logs/token",
@@ -78,3 +78,18 @@ def test_a_job_that_its_limit_ended_is_told_apart(monkeypatch) -> None:
     code, why = slurm.follow("1", told.append)
     assert (code, told) == (143, ["pending (Resources)", "running", "timeout"])
     assert "say a longer --time" in why
+
+
+def test_ps_and_workers_that_want_different_nodes_are_a_heterogeneous_job() -> None:
+    options = ["--partition=all", "ps:--mem=64G", "worker:--gres=gpu:1"]
+    batch = slurm.Batch("mnist", 2, 4, ["millrace", "task"], Path("/logs"), "", options)
+    lines = slurm.script_of(batch).splitlines()
+    assert lines[5:11] == [
+        "#SBATCH --partition=all",
+        "#SBATCH --ntasks=2",
+        "#SBATCH --mem=64G",
+        "#SBATCH hetjob",
+        "#SBATCH --ntasks=4",
+        "#SBATCH --gres=gpu:1",
+    ]
+    assert lines[-1].startswith("srun --kill-on-bad-exit=1 --het-group=0,1 sh -c ")
