@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from pathlib import Path
+from typing import Any
 
 from millrace.cli import manifest as manifests
 from millrace.launchers.kubernetes_api import Cluster, follow
@@ -13,6 +15,8 @@ from millrace.observe.job_record import ENDED, JobRecord
 
 FAILED = 1
 INTERRUPTED = 130
+#: Beside the job's record: which resources are its own, without their contents.
+_RESOURCES = "resources.json"
 _OPTIONS = ("namespace", "queue", "volume", "ps-resources", "worker-resources", "plain-jobs", "tls")
 
 
@@ -49,7 +53,8 @@ def run(arguments: argparse.Namespace, given: list[str]) -> int:
         [arguments.script, *given],
         identifier=f"{cluster.namespace}/{found.name}",
     )
-    made = []
+    made: list[dict[str, Any]] = []
+    _note_resources(folder, resources)
     try:
         for resource in resources:
             made.append(resource)
@@ -74,3 +79,22 @@ def run(arguments: argparse.Namespace, given: list[str]) -> int:
     record.state, record.exit_code = ENDED, code
     record.save()
     return code
+
+
+def stop(record: JobRecord) -> None:
+    """Takes a job's resources away, and with them its pods.
+
+    Raises:
+      KubernetesError: No cluster answers.
+    """
+    cluster = Cluster(record.identifier.partition("/")[0])
+    for resource in reversed(json.loads((Path(record.folder) / _RESOURCES).read_text())):
+        cluster.delete(resource)
+    record.state, record.exit_code = ENDED, INTERRUPTED
+    record.save()
+
+
+def _note_resources(folder: Path, resources: list[dict[str, Any]]) -> None:
+    """Writes down what to take away again."""
+    named = [{"kind": r["kind"], "metadata": {"name": r["metadata"]["name"]}} for r in resources]
+    (folder / _RESOURCES).write_text(json.dumps(named) + "\n")

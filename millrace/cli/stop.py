@@ -9,10 +9,11 @@ import sys
 import time
 from pathlib import Path
 
-from millrace.cli import running_cluster
+from millrace.cli import launch_on_kubernetes, running_cluster
 from millrace.cli.running_cluster import NoCluster, find, how_it_ended
 from millrace.core import errors
 from millrace.launchers import slurm
+from millrace.launchers.kubernetes_api import KubernetesError
 from millrace.observe.job_record import JobRecord
 from millrace.rpc.service import Connection
 
@@ -20,8 +21,8 @@ SUMMARY = "stop a job, or the servers of a running cluster"
 _SECONDS = 3.0
 
 
-#: A launcher gives its tasks five seconds to end, twice.
-_LAUNCHER_SECONDS = 15.0
+#: A launcher gives its workers twelve seconds to end, and then its servers.
+_LAUNCHER_SECONDS = 30.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -64,6 +65,13 @@ def _stop_job(record: JobRecord) -> int:
         except slurm.SlurmError as error:
             raise NoCluster(str(error), running_cluster.FAILED) from None
         print(f"cancelled Slurm's job {record.identifier}, {record.name}")
+        return 0
+    if record.launcher == "kubernetes":
+        try:
+            launch_on_kubernetes.stop(record)
+        except (KubernetesError, OSError) as error:
+            raise NoCluster(str(error), running_cluster.FAILED) from None
+        print(f"took {record.identifier} away from Kubernetes")
         return 0
     if record.pid is None or b"millrace" not in _command_of(record.pid):
         raise NoCluster(

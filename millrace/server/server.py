@@ -263,6 +263,7 @@ class Server:
         self._state_incarnation = state_incarnation
         self._peers.me = Identity(self._task, self._address, self._incarnation)
         self._peers.refers_to = str
+        EVENTS.note("promoted", f"this process, a standby until now, serves {self._task}")
         with self._lock:
             if not self._stopping:
                 _running[self.target] = self

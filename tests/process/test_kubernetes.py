@@ -142,10 +142,11 @@ def launch(api: Double, tmp_path: Path) -> Any:
         "XDG_STATE_HOME": str(tmp_path / "state"),
     }
 
-    def start(*words: str) -> subprocess.Popen[str]:
+    def start(*words: str, command: str = "launch") -> subprocess.Popen[str]:
+        options = ["--on", "kubernetes", "--image", "i:1", "--name", "mnist"]
         return subprocess.Popen(
-            [sys.executable, "-m", "millrace", "launch", "--on", "kubernetes", "--image", "i:1"]
-            + ["--name", "mnist", *words],
+            [sys.executable, "-m", "millrace", command]
+            + [*(options if command == "launch" else []), *words],
             cwd=tmp_path,
             env=environment,
             stdout=subprocess.PIPE,
@@ -249,6 +250,16 @@ def test_a_job_is_made_its_pods_run_as_they_stand_and_it_is_taken_away(
         f"{base}/secrets/mnist-keys",
     ]
     assert api.kept == {} and "lab/mnist" in out
+
+
+def test_a_job_that_nobody_follows_is_taken_away_by_stop(launch: Any, api: Double) -> None:
+    out, error = launch("--detach", "/app/trainer.py").communicate(timeout=120)
+    assert "lab/mnist" in out and len(api.kept) == 3, error
+    out, error = launch("mnist", command="stop").communicate(timeout=120)
+    assert out == "took lab/mnist away from Kubernetes\n", error
+    assert api.kept == {}
+    process = launch("mnist", command="stop")
+    assert "job mnist is over" in process.communicate(timeout=120)[1] and process.returncode == 1
 
 
 def test_an_image_without_millrace_is_told_and_the_job_taken_away(launch: Any, api: Double) -> None:
