@@ -5,7 +5,9 @@ Three sources answer for a name of ``tensorflow.python.ops.array_ops``:
 1. the overlay, `millrace.compat.overlay`: modules at the same paths as TensorFlow's, for what
    programs take from inside TensorFlow and that has no public name;
 2. the record, tensorflow_tree.txt: under which public name TensorFlow offers the same object;
-3. the functions generated from op definitions (`generated_ops`).
+3. the module of ours that has the place of TensorFlow's (`OUR_MODULES`: the networks of slim, say,
+   whose functions have no other public name);
+4. the functions generated from op definitions (`generated_ops`).
 
 A name that none of them has is missing, and says so. Nothing is guessed by likeness of names.
 """
@@ -26,6 +28,21 @@ from millrace.compat.replacements import describe_missing
 OVERLAY = "millrace.compat.overlay"
 _MESSAGES = "tensorboard.compat.proto"
 
+#: Packages of TensorFlow's tree, and our packages with modules of the same names and contents.
+OUR_MODULES = {
+    "contrib.layers.python.layers": "millrace.contrib.layers",
+    "contrib.learn.python.learn": "millrace.contrib.learn",
+    "contrib.seq2seq.python.ops": "millrace.contrib.seq2seq",
+    "contrib.slim.python.slim": "millrace.contrib.slim",
+    "contrib.slim.python.slim.data": "millrace.contrib.slim.data",
+    "contrib.slim.python.slim.nets": "millrace.contrib.slim.nets",
+    "contrib.training.python.training": "millrace.contrib.training",
+    "python.keras": "millrace.keras",
+    "python.keras.preprocessing": "millrace.keras.preprocessing",
+    "python.keras.applications": "millrace.keras.applications",
+    "python.keras.utils": "millrace.keras.utils",
+}
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Module:
@@ -33,6 +50,9 @@ class Module:
 
     public: dict[str, str]
     generated: tuple[str, ...] = ()
+
+
+_NONE = Module({})
 
 
 @functools.cache
@@ -81,6 +101,16 @@ class InternalModule(types.ModuleType):
         setattr(self, name, value)
         return value
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Keeps a function that its package names like the module that it is from.
+
+        Python sets a module that is imported on its package; in TensorFlow the package's own
+        import of the function came after that.
+        """
+        if isinstance(value, InternalModule) and name in record().get(self._path, _NONE).public:
+            return
+        super().__setattr__(name, value)
+
     def _find(self, name: str) -> Any:
         if self._overlay is not None and name in vars(self._overlay):
             value = getattr(self._overlay, name)
@@ -90,6 +120,8 @@ class InternalModule(types.ModuleType):
         module = record().get(self._path, Module({}))
         if name in module.public:
             return _public(module.public[name], f"{self.__name__}.{name}")
+        if (ours := _our_module(self._path)) is not None and name in vars(ours):
+            return getattr(ours, name)
         for generated in module.generated:
             if name in generated_ops.record()[generated]:
                 return generated_ops.generated_function(generated, name)
@@ -124,7 +156,8 @@ def find(path: str) -> types.ModuleType | None:
     if path.endswith("_pb2"):
         return _overlay(path) or _messages(path)
     module = record().get(path)
-    if module is None and path not in _packages() and _overlay(path) is None:
+    known = module is not None or path in _packages() or _overlay(path) is not None
+    if not known and _our_module(path) is None:
         return None
     if not _offers_something(path):
         return None
@@ -133,7 +166,7 @@ def find(path: str) -> types.ModuleType | None:
 
 def _offers_something(path: str) -> bool:
     """Whether a module has a name to give, or holds a module that does."""
-    if _overlay(path) is not None:
+    if _overlay(path) is not None or _our_module(path) is not None:
         return True
     module = record().get(path, Module({}))
     if module.generated or any(_is_there(origin) for origin in module.public.values()):
@@ -148,6 +181,22 @@ def _overlay(path: str) -> types.ModuleType | None:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is None or not name.startswith(error.name):
+            raise
+        return None
+
+
+@functools.cache
+def _our_module(path: str) -> types.ModuleType | None:
+    """Our module in the place of the one at `path`, if there is one."""
+    package, _, name = path.rpartition(".")
+    ours = path if path in OUR_MODULES else package
+    if ours not in OUR_MODULES:
+        return None
+    full = OUR_MODULES[path] if path in OUR_MODULES else f"{OUR_MODULES[package]}.{name}"
+    try:
+        return importlib.import_module(full)
+    except ModuleNotFoundError as error:
+        if error.name is None or not full.startswith(error.name):
             raise
         return None
 

@@ -6,11 +6,11 @@ A name is here only if it is the same object in TensorFlow 1.15's two namespaces
 
 from __future__ import annotations
 
+import ast
 import functools
 import inspect
 import sys
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 #: Same object in both versions.
@@ -41,44 +41,111 @@ _SAME = frozenset(
 _NAMESPACES: dict[str, frozenset[str]] = {
     "audio": frozenset(),
     "bitwise": frozenset(),
+    "config": frozenset(),
+    "data": frozenset("Dataset FixedLengthRecordDataset TFRecordDataset TextLineDataset".split()),
+    "debugging": frozenset("assert_all_finite assert_near assert_scalar assert_type".split()),
+    "distribute": frozenset(),
     "dtypes": frozenset(),
     "errors": frozenset(),
+    "feature_column": frozenset("make_parse_example_spec shared_embeddings".split()),
+    "image": frozenset(
+        "ResizeMethod crop_and_resize draw_bounding_boxes extract_glimpse resize resize_with_pad "
+        "sample_distorted_bounding_box".split()
+    ),
+    "io": frozenset(
+        "decode_csv decode_raw parse_example parse_single_example serialize_many_sparse "
+        "serialize_sparse".split()
+    ),
+    # Of Keras a few layers differ in what they compute with, not in what they mean.
+    "keras": frozenset(),
     "linalg": frozenset("l2_normalize norm".split()),
     "math": frozenset("bincount confusion_matrix in_top_k scalar_mul".split()),
     "nest": frozenset(),
+    "nn": frozenset(
+        "avg_pool batch_norm_with_global_normalization conv1d conv2d_transpose conv3d "
+        "conv3d_transpose convolution crelu ctc_beam_search_decoder ctc_loss depthwise_conv2d "
+        "dilation2d erosion2d fractional_avg_pool fractional_max_pool max_pool "
+        "max_pool_with_argmax nce_loss pool sampled_softmax_loss separable_conv2d space_to_batch "
+        "sufficient_statistics weighted_cross_entropy_with_logits weighted_moments "
+        "embedding_lookup embedding_lookup_sparse".split()
+    ),
     "quantization": frozenset(),
     "ragged": frozenset(),
+    "random": frozenset(["poisson"]),
+    "saved_model": frozenset("contains_saved_model load".split()),
     "sets": frozenset(),
     "signal": frozenset(),
+    "sparse": frozenset(
+        "add concat reduce_max reduce_sum segment_mean segment_sqrt_n segment_sum split".split()
+    ),
+    "test": frozenset("assert_equal_graph_def compute_gradient".split()),
+    "train": frozenset(),
     "strings": frozenset("length reduce_join split substr to_hash_bucket to_number".split()),
 }
 _REDUCTION = "(input_tensor, axis=None, keepdims=False, name=None)"
 #: Version 2's arguments; all are version 1's, too.
-_MOVED = {
-    "argmax": "(input, axis=None, output_type='int64', name=None)",
-    "argmin": "(input, axis=None, output_type='int64', name=None)",
-    "boolean_mask": "(tensor, mask, axis=None, name='boolean_mask')",
-    "case": "(pred_fn_pairs, default=None, exclusive=False, strict=False, name='case')",
-    "cond": "(pred, true_fn=None, false_fn=None, name=None)",
-    "constant": "(value, dtype=None, shape=None, name='Const')",
-    "convert_to_tensor": "(value, dtype=None, dtype_hint=None, name=None)",
-    "expand_dims": "(input, axis, name=None)",
-    "gather": "(params, indices, validate_indices=None, axis=None, batch_dims=0, name=None)",
-    "gather_nd": "(params, indices, batch_dims=0, name=None)",
-    "norm": "(tensor, ord='euclidean', axis=None, keepdims=None, name=None)",
-    "ones_like": "(input, dtype=None, name=None)",
-    "pad": "(tensor, paddings, mode='CONSTANT', constant_values=0, name=None)",
-    "shape": "(input, out_type='int32', name=None)",
-    "size": "(input, out_type='int32', name=None)",
-    "squeeze": "(input, axis=None, name=None)",
-    "transpose": "(a, perm=None, conjugate=False, name='transpose')",
-    "zeros_like": "(input, dtype=None, name=None)",
-} | {
-    f"reduce_{kind}": _REDUCTION
-    for kind in ("all", "any", "logsumexp", "max", "mean", "min", "prod", "sum")
-}
+_MOVED = (
+    {
+        "argmax": "(input, axis=None, output_type='int64', name=None)",
+        "argmin": "(input, axis=None, output_type='int64', name=None)",
+        "boolean_mask": "(tensor, mask, axis=None, name='boolean_mask')",
+        "case": "(pred_fn_pairs, default=None, exclusive=False, strict=False, name='case')",
+        "cond": "(pred, true_fn=None, false_fn=None, name=None)",
+        "constant": "(value, dtype=None, shape=None, name='Const')",
+        "convert_to_tensor": "(value, dtype=None, dtype_hint=None, name=None)",
+        "expand_dims": "(input, axis, name=None)",
+        "gather": "(params, indices, validate_indices=None, axis=None, batch_dims=0, name=None)",
+        "gather_nd": "(params, indices, batch_dims=0, name=None)",
+        "nn.conv2d": (
+            "(input, filters, strides, padding, data_format='NHWC', dilations=None, name=None)"
+        ),
+        "nn.dropout": "(x, rate, noise_shape=None, seed=None, name=None)",
+        "nn.in_top_k": "(targets, predictions, k, name=None)",
+        "nn.l2_normalize": "(x, axis=None, epsilon=1e-12, name=None)",
+        "nn.log_softmax": "(logits, axis=None, name=None)",
+        "nn.moments": "(x, axes, shift=None, keepdims=False, name=None)",
+        "nn.sigmoid_cross_entropy_with_logits": "(labels=None, logits=None, name=None)",
+        "nn.softmax": "(logits, axis=None, name=None)",
+        "nn.softmax_cross_entropy_with_logits": "(labels, logits, axis=-1, name=None)",
+        "nn.sparse_softmax_cross_entropy_with_logits": "(labels, logits, name=None)",
+        "norm": "(tensor, ord='euclidean', axis=None, keepdims=None, name=None)",
+        "ones_like": "(input, dtype=None, name=None)",
+        "pad": "(tensor, paddings, mode='CONSTANT', constant_values=0, name=None)",
+        "shape": "(input, out_type='int32', name=None)",
+        "size": "(input, out_type='int32', name=None)",
+        "squeeze": "(input, axis=None, name=None)",
+        "transpose": "(a, perm=None, conjugate=False, name='transpose')",
+        "zeros_like": "(input, dtype=None, name=None)",
+    }
+    | {
+        f"reduce_{kind}": _REDUCTION
+        for kind in ("all", "any", "logsumexp", "max", "mean", "min", "prod", "sum")
+    }
+    | {
+        f"debugging.assert_{kind}": "(x, y, message=None, summarize=None, name=None)"
+        for kind in ("equal", "greater", "greater_equal", "less", "less_equal", "none_equal")
+    }
+    | {
+        f"debugging.assert_{kind}": "(x, message=None, summarize=None, name=None)"
+        for kind in ("negative", "non_negative", "non_positive", "positive")
+    }
+    | {
+        "debugging.assert_integer": "(x, message=None, name=None)",
+        "debugging.assert_rank": "(x, rank, message=None, name=None)",
+        "debugging.assert_rank_at_least": "(x, rank, message=None, name=None)",
+        "debugging.assert_rank_in": "(x, ranks, message=None, name=None)",
+        "debugging.assert_shapes": "(shapes, data=None, summarize=None, message=None, name=None)",
+    }
+)
 #: Arguments that have another name in version 1.
-_RENAMED = {"zeros_like": {"input": "tensor"}, "ones_like": {"input": "tensor"}}
+_RENAMED = {
+    "nn.conv2d": {"filters": "filter"},
+    "nn.moments": {"keepdims": "keep_dims"},
+    "ones_like": {"input": "tensor"},
+    "zeros_like": {"input": "tensor"},
+}
+#: Version 1's function where it has another name.
+_FUNCTIONS = {"nn.softmax_cross_entropy_with_logits": "nn.softmax_cross_entropy_with_logits_v2"}
 
 
 def _safe_embedding_lookup_sparse(
@@ -103,7 +170,8 @@ def _safe_embedding_lookup_sparse(
     )
 
 
-nn = SimpleNamespace(safe_embedding_lookup_sparse=_safe_embedding_lookup_sparse)
+#: Functions of namespaces that version 1's cannot stand for with other arguments.
+_OWN = {"nn": {"safe_embedding_lookup_sparse": _safe_embedding_lookup_sparse}}
 
 
 def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Any:
@@ -122,7 +190,7 @@ def _signature(text: str) -> inspect.Signature:
         name, _, default = part.partition("=")
         value: Any = inspect.Parameter.empty
         if default:
-            value = {"None": None, "False": False, "0": 0}.get(default, default.strip("'"))
+            value = ast.literal_eval(default)
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
         parameters.append(inspect.Parameter(name, kind, default=value))
     return inspect.Signature(parameters)
@@ -131,7 +199,9 @@ def _signature(text: str) -> inspect.Signature:
 @functools.cache
 def _moved(name: str) -> Callable[..., Any]:
     """Version 1's function, called as version 2's."""
-    function = getattr(_root(), name)
+    function: Any = _root()
+    for part in _FUNCTIONS.get(name, name).split("."):
+        function = getattr(function, part)
     signature = _signature(_MOVED[name])
     renamed = _RENAMED.get(name, {})
 
@@ -139,7 +209,7 @@ def _moved(name: str) -> Callable[..., Any]:
         given = signature.bind(*args, **kwargs).arguments
         return function(**{renamed.get(key, key): value for key, value in given.items()})
 
-    call.__name__ = name
+    call.__name__ = name.rpartition(".")[2]
     call.__doc__ = function.__doc__
     call.__signature__ = signature  # type: ignore[attr-defined]
     return call
@@ -153,6 +223,10 @@ class _Namespace:
         self._without = without
 
     def __getattr__(self, name: str) -> Any:
+        if name in _OWN.get(self._name, ()):
+            return _OWN[self._name][name]
+        if f"{self._name}.{name}" in _MOVED:
+            return _moved(f"{self._name}.{name}")
         if name in _MOVED and self._name == "math":
             return _moved(name)
         if name in self._without:
@@ -177,10 +251,13 @@ def __getattr__(name: str) -> Any:
         return getattr(_root(), name)
     if name in _NAMESPACES:
         return _namespace(name)
-    if name in _MOVED:
+    if name in ("initializers", "losses", "metrics", "optimizers"):
+        return getattr(_root().keras, name)
+    if name in _MOVED and "." not in name:
         return _moved(name)
     raise _missing(name)
 
 
 def __dir__() -> list[str]:
-    return sorted(_SAME | set(_NAMESPACES) | set(_MOVED) | {"nn", "where"})
+    moved = {name for name in _MOVED if "." not in name}
+    return sorted(_SAME | set(_NAMESPACES) | moved | {"where"})

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 
-def is_nested(value: Any) -> bool:
-    """Whether `value` is a structure rather than a leaf."""
-    return isinstance(value, list | tuple | Mapping) or (
-        dataclasses.is_dataclass(value) and not isinstance(value, type)
+def is_nested(seq: Any) -> bool:
+    """Whether `seq` is a structure rather than a leaf."""
+    return isinstance(seq, list | tuple | Mapping) or (
+        dataclasses.is_dataclass(seq) and not isinstance(seq, type)
     )
 
 

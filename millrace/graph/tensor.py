@@ -53,7 +53,7 @@ class Tensor:
     #: NumPy must leave `ndarray + tensor` to us.
     __array_priority__: ClassVar[int] = 100
     #: Libraries give classes of their own the operators that tensors have.
-    OVERLOADABLE_OPERATORS: ClassVar[frozenset[str]] = OVERLOADABLE
+    OVERLOADABLE_OPERATORS: ClassVar[set[str]] = set(OVERLOADABLE)
 
     assign: Any
 
@@ -186,6 +186,8 @@ class Tensor:
             "TensorFlow ops such as tf.cond to execute subgraphs conditioned on the value of "
             "a tensor."
         )
+
+    __nonzero__ = __bool__  # Python 2's name, which libraries copy.
 
     __hash__ = object.__hash__  # No call into Python: they are keys of every step.
 

@@ -3,46 +3,55 @@
 from millrace import (
     abs,
     cos,
-    cumprod,
-    cumsum,
     equal,
     exp,
-    eye,
-    foldl,
-    foldr,
     greater,
     greater_equal,
     identity,
     less,
     less_equal,
     log,
-    map_fn,
     maximum,
     minimum,
     name_scope,
     not_equal,
-    one_hot,
     ones_like,
     pow,
-    reshape,
     round,
-    shape,
     sigmoid,
     sign,
     sin,
     sqrt,
     square,
     stack,
-    stop_gradient,
     tanh,
-    tile,
-    transpose,
     zeros_like,
 )
-from millrace import (
-    range as arange,
-)
 from millrace.keras.activations import hard_sigmoid
+from millrace.keras.engine.backend_arguments import (
+    arange,
+    bias_add,
+    binary_crossentropy,
+    categorical_crossentropy,
+    cumprod,
+    cumsum,
+    elu,
+    eye,
+    foldl,
+    foldr,
+    in_top_k,
+    map_fn,
+    one_hot,
+    reshape,
+    shape,
+    softmax,
+    softplus,
+    softsign,
+    sparse_categorical_crossentropy,
+    stop_gradient,
+    tile,
+    transpose,
+)
 from millrace.keras.engine.backend_images import (
     batch_normalization,
     conv1d,
@@ -150,19 +159,6 @@ from millrace.keras.engine.state import (
     set_session,
 )
 from millrace.keras.layers.merge import batch_dot
-from millrace.keras.losses import (
-    binary_crossentropy,
-    categorical_crossentropy,
-    sparse_categorical_crossentropy,
-)
-from millrace.nn import (
-    bias_add,
-    elu,
-    in_top_k,
-    softmax,
-    softplus,
-    softsign,
-)
 
 __all__ = [
     "abs",

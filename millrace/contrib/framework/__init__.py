@@ -5,7 +5,6 @@ from millrace import (
     TensorSpec,
     argsort,
     convert_to_tensor_or_sparse_tensor,
-    py_func,
     sort,
 )
 from millrace.contrib.framework import nest
@@ -20,6 +19,10 @@ from millrace.contrib.framework.arg_scope import (
 from millrace.contrib.framework.checkpoints import (
     assign_from_checkpoint,
     assign_from_checkpoint_fn,
+    init_from_checkpoint,
+    list_variables,
+    load_checkpoint,
+    load_variable,
 )
 from millrace.contrib.framework.checks import (
     assert_same_float_dtype,
@@ -40,6 +43,13 @@ from millrace.contrib.framework.deprecation import (
     deprecated_args,
 )
 from millrace.contrib.framework.device_chooser import VariableDeviceChooser
+from millrace.contrib.framework.tensors import (
+    get_graph_from_inputs,
+    get_name_scope,
+    get_placeholders,
+    py_func,
+    zero_initializer,
+)
 from millrace.contrib.framework.variables import (
     add_model_variable,
     assert_or_get_global_step,
@@ -61,9 +71,6 @@ from millrace.contrib.framework.variables import (
     variable,
 )
 from millrace.graph.collection_protos import prepend_name_scope, strip_name_scope
-from millrace.ops.state.initializers import zeros_initializer as zero_initializer
-from millrace.training.checkpoint.init import init_from_checkpoint
-from millrace.training.checkpoint.reader import list_variables, load_checkpoint, load_variable
 from millrace.training.global_step import (
     assert_global_step,
     create_global_step,
@@ -98,9 +105,12 @@ __all__ = [
     "deprecated_args",
     "filter_variables",
     "get_global_step",
+    "get_graph_from_inputs",
     "get_local_variables",
     "get_model_variables",
+    "get_name_scope",
     "get_or_create_global_step",
+    "get_placeholders",
     "get_trainable_variables",
     "get_unique_variable",
     "get_variable_full_name",

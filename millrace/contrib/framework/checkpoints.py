@@ -118,3 +118,23 @@ def _single(var_list: Any) -> dict[str, Any]:
         name: variables[0] if len(variables) == 1 else variables
         for name, variables in _by_name(var_list).items()
     }
+
+
+def load_checkpoint(filepattern: str) -> Any:
+    """`tf.train.load_checkpoint`."""
+    return tf.train.load_checkpoint(filepattern)
+
+
+def load_variable(checkpoint_dir: str, name: str) -> Any:
+    """`tf.train.load_variable`."""
+    return tf.train.load_variable(checkpoint_dir, name)
+
+
+def list_variables(checkpoint_dir: str) -> list[Any]:
+    """`tf.train.list_variables`."""
+    return tf.train.list_variables(checkpoint_dir)
+
+
+def init_from_checkpoint(checkpoint_dir: str, assignment_map: Mapping[str, Any]) -> None:
+    """`tf.train.init_from_checkpoint`."""
+    tf.train.init_from_checkpoint(checkpoint_dir, assignment_map)

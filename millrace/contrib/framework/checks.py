@@ -28,7 +28,7 @@ def is_tensor(x: Any) -> bool:
     return isinstance(x, tf.Tensor | tf.SparseTensor | tf.Variable)
 
 
-def assert_scalar(tensor: Any, name: str | None = None) -> Any:
+def assert_scalar(tensor: Any, name: str | None = None, message: str | None = None) -> Any:
     """`tensor`, whose static shape is checked to be a scalar's.
 
     Raises:
@@ -37,7 +37,10 @@ def assert_scalar(tensor: Any, name: str | None = None) -> Any:
     with tf.name_scope(name, "assert_scalar", [tensor]) as scope:
         tensor = tf.convert_to_tensor(tensor, name=f"{scope}_tensor" if name else None)
         if tensor.shape.ndims != 0:
-            raise ValueError(f"Expected scalar shape for {tensor.name}, saw shape: {tensor.shape}.")
+            raise ValueError(
+                f"{message or ''}Expected scalar shape for {tensor.name}, "
+                f"saw shape: {tensor.shape}."
+            )
         return tensor
 
 

@@ -8,8 +8,30 @@ from millrace.core.nest import (
     flatten,
     flatten_up_to,
     is_nested,
+    map_structure,
     pack_sequence_as,
 )
+
+__all__ = [
+    "assert_same_structure",
+    "assert_shallow_structure",
+    "flatten",
+    "flatten_dict_items",
+    "flatten_up_to",
+    "flatten_with_joined_string_paths",
+    "flatten_with_tuple_paths",
+    "get_traverse_shallow_structure",
+    "is_nested",
+    "is_nested_or_composite",
+    "is_sequence",
+    "is_sequence_or_composite",
+    "map_structure",
+    "map_structure_up_to",
+    "map_structure_with_paths",
+    "map_structure_with_tuple_paths",
+    "pack_sequence_as",
+    "yield_flattened_paths",
+]
 
 is_sequence = is_nested
 is_sequence_or_composite = is_nested
@@ -100,3 +122,59 @@ def map_structure_with_paths(func: Callable[..., Any], *structure: Any, **_: Any
     return map_structure_with_tuple_paths(
         lambda path, *leaves: func("/".join(map(str, path)), *leaves), *structure
     )
+
+
+def map_structure_up_to(
+    shallow_tree: Any, func: Callable[..., Any], *inputs: Any, **kwargs: Any
+) -> Any:
+    """Calls `func` with what each leaf of `shallow_tree` has in the inputs, in its form."""
+    if not inputs:
+        raise ValueError("Cannot map over no sequences")
+    check_types = kwargs.get("check_types", True)
+    parts = (flatten_up_to(shallow_tree, each, check_types) for each in inputs)
+    results = [func(*group) for group in zip(*parts, strict=True)]
+    return pack_sequence_as(shallow_tree, results)
+
+
+def get_traverse_shallow_structure(
+    traverse_fn: Callable[[Any], Any], structure: Any, expand_composites: bool = False
+) -> Any:
+    """The upper part of a structure into which `traverse_fn` says to look: True at its leaves.
+
+    Raises:
+      TypeError: `traverse_fn` returned neither a bool nor a structure of bools.
+    """
+    wanted = traverse_fn(structure)
+    if not is_nested(structure):
+        if not isinstance(wanted, bool):
+            raise TypeError(f"traverse_fn returned structure: {wanted} for non-structure")
+        return wanted
+    if isinstance(wanted, bool):
+        if not wanted:
+            return False
+        wanted = _all_true(structure)
+    below = []
+    for into, part in zip(_children(wanted), _children(structure), strict=True):
+        if not isinstance(into, bool):
+            raise TypeError(f"traverse_fn didn't return a depth=1 structure of bools: {wanted}")
+        below.append(get_traverse_shallow_structure(traverse_fn, part) if into else False)
+    return _with_children(structure, below)
+
+
+def _all_true(structure: Any) -> Any:
+    """A structure of the same uppermost form, True everywhere."""
+    return _with_children(structure, [True] * len(_children(structure)))
+
+
+def _children(structure: Any) -> list[Any]:
+    if isinstance(structure, Mapping):
+        return [structure[key] for key in sorted(structure)]
+    return list(structure)
+
+
+def _with_children(structure: Any, children: list[Any]) -> Any:
+    if isinstance(structure, Mapping):
+        return type(structure)(zip(sorted(structure), children, strict=True))  # type: ignore[call-arg]
+    if hasattr(structure, "_fields"):
+        return type(structure)(*children)
+    return type(structure)(children)

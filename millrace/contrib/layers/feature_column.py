@@ -329,8 +329,9 @@ def weighted_sum_from_feature_columns(
             with tf.variable_scope(None, default_name=column.name):
                 is_ids = isinstance(column, _CategoricalColumn)
                 rows = column._num_buckets if is_ids else column._variable_shape.num_elements()
+                # Numbers have a ``weight``, ids and buckets have ``weights``.
                 weights = tf.get_variable(
-                    "weights",
+                    "weight" if isinstance(column, NumericColumn) else "weights",
                     [rows, num_outputs],
                     initializer=tf.zeros_initializer(),
                     **options,

@@ -237,23 +237,25 @@ def streaming_sparse_average_precision_at_k(
     )
 
 
-def _at(metric: str, argument: str) -> Any:
-    def streaming(
-        predictions: Any, labels: Any, target: Any, weights: Any = None,
-        num_thresholds: int = 200, metrics_collections: Any = None,
-        updates_collections: Any = None, name: str | None = None,
-    ) -> tuple[Any, Any]:  # fmt: skip
-        return getattr(tf.metrics, metric)(  # type: ignore[no-any-return]
-            labels=labels,
-            predictions=predictions,
-            weights=weights,
-            num_thresholds=num_thresholds,
-            **{argument: target},
-            **_common(metrics_collections, updates_collections, name),
-        )
-
-    return _named(streaming, metric)
+def streaming_sensitivity_at_specificity(
+    predictions: Any, labels: Any, specificity: Any, weights: Any = None,
+    num_thresholds: int = 200, metrics_collections: Any = None,
+    updates_collections: Any = None, name: str | None = None,
+) -> tuple[Any, Any]:  # fmt: skip
+    """`tf.metrics.sensitivity_at_specificity`."""
+    return tf.metrics.sensitivity_at_specificity(
+        labels, predictions, specificity, weights, num_thresholds,
+        **_common(metrics_collections, updates_collections, name),
+    )  # fmt: skip
 
 
-streaming_sensitivity_at_specificity = _at("sensitivity_at_specificity", "specificity")
-streaming_specificity_at_sensitivity = _at("specificity_at_sensitivity", "sensitivity")
+def streaming_specificity_at_sensitivity(
+    predictions: Any, labels: Any, sensitivity: Any, weights: Any = None,
+    num_thresholds: int = 200, metrics_collections: Any = None,
+    updates_collections: Any = None, name: str | None = None,
+) -> tuple[Any, Any]:  # fmt: skip
+    """`tf.metrics.specificity_at_sensitivity`."""
+    return tf.metrics.specificity_at_sensitivity(
+        labels, predictions, sensitivity, weights, num_thresholds,
+        **_common(metrics_collections, updates_collections, name),
+    )  # fmt: skip

@@ -54,7 +54,13 @@ def _tile(t: Any, multiplier: int) -> Any:
     return result
 
 
-def gather_tree(step_ids: Any, parent_ids: Any, max_sequence_lengths: Any, end_token: Any) -> Any:
+def gather_tree(
+    step_ids: Any,
+    parent_ids: Any,
+    max_sequence_lengths: Any,
+    end_token: Any,
+    name: str | None = None,
+) -> Any:
     """Whole sequences from ids and parents of [time, batch, beam], followed from the end."""
     steps = tf.shape(step_ids)[0]
     width = tf.shape(step_ids)[2]

@@ -31,9 +31,11 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None 
 
 def placeholder(
     shape: Any = None, ndim: int | None = None, dtype: Any = None, sparse: bool = False,
-    name: str | None = None,
+    name: str | None = None, ragged: bool = False,
 ) -> Any:  # fmt: skip
     """A placeholder."""
+    if ragged:
+        raise ValueError("K.placeholder(ragged=True) is not in Millrace; give a sparse one.")
     if shape is None and ndim is not None:
         shape = (None,) * ndim
     kind = tf.as_dtype(dtype or state.floatx())

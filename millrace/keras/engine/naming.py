@@ -29,7 +29,9 @@ def constant_value(pred: Any) -> bool | None:
     )
 
 
-def smart_cond(pred: Any, true_fn: Any, false_fn: Any, name: str | None = None) -> Any:
+def smart_cond(
+    pred: Any, true_fn: Any = None, false_fn: Any = None, name: str | None = None
+) -> Any:
     """`tf.cond`, without one where the condition is known."""
     if isinstance(pred, tf.Variable):
         return tf.cond(pred, true_fn, false_fn, name=name)

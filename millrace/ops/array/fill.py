@@ -78,7 +78,7 @@ def _(op: Operation, grad: Any) -> Any:
     return [None, reduction.reduce_sum(grad)]
 
 
-def fill(dims: Any, value: Any, name: str | None = None, layout: Any = None) -> Tensor:
+def fill(dims: Any, value: Any, name: str | None = None) -> Tensor:
     """A tensor of shape `dims`, filled with the scalar `value`."""
     result: Tensor = Fill(dims, value, name=name)
     return result
@@ -165,23 +165,18 @@ def _static_sizes(shape: Any) -> list[int] | None:
     return None if sizes is None or None in sizes else [int(s) for s in sizes if s is not None]
 
 
-def zeros(
-    shape: Any, dtype: Any = dtypes.float32, name: str | None = None, layout: Any = None
-) -> Tensor:
+def zeros(shape: Any, dtype: Any = dtypes.float32, name: str | None = None) -> Tensor:
     """A tensor of zeros (False, or empty strings, by type).
 
     Args:
       shape: A list of sizes, a TensorShape, or an integer tensor.
       dtype: Its type.
       name: Name of the op.
-      layout: Accepted for compatibility.
     """
     return _filled(0, shape, dtype, name, "zeros")
 
 
-def ones(
-    shape: Any, dtype: Any = dtypes.float32, name: str | None = None, layout: Any = None
-) -> Tensor:
+def ones(shape: Any, dtype: Any = dtypes.float32, name: str | None = None) -> Tensor:
     """A tensor of ones; arguments as in `zeros`."""
     return _filled(1, shape, dtype, name, "ones")
 
@@ -204,7 +199,7 @@ def zeros_like(
         if optimize and source.shape.is_fully_defined() and kind != dtypes.variant:
             return zeros(source.shape, kind, name=scope)
         if kind not in (source.dtype.base_dtype, dtypes.variant):
-            return zeros(array_shape.shape(source, optimize=optimize), kind, name=scope)
+            return zeros(array_shape.shape_of(source, None, None, optimize), kind, name=scope)
         result: Tensor = ZerosLike(source, name=scope)
         return result
 
@@ -221,7 +216,7 @@ def ones_like(
             with name_scope("Shape"):
                 shape = convert_to_tensor(source.shape)
         else:
-            shape = array_shape.shape(source, optimize=optimize)
+            shape = array_shape.shape_of(source, None, None, optimize)
         result = ones(shape, kind, name=scope)
         result.set_shape(source.shape)
         return result

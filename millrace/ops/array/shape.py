@@ -109,17 +109,19 @@ def Rank(input: Any, *, xp: Any) -> Any:
     return np.array(len(input.shape), np.int32)
 
 
-def shape(
-    input: Any, name: str | None = None, out_type: Any = None, optimize: bool = True
-) -> Tensor:
+def shape(input: Any, name: str | None = None, out_type: Any = dtypes.int32) -> Tensor:
     """The shape of a tensor, as an integer vector.
 
     Args:
       input: A tensor or SparseTensor.
       name: Name of the op.
       out_type: int32 (the default) or int64.
-      optimize: Whether a shape that is known becomes a constant.
     """
+    return shape_of(input, name, out_type)
+
+
+def shape_of(input: Any, name: str | None, out_type: Any, optimize: bool = True) -> Tensor:
+    """`shape`; with `optimize`, a shape that is known becomes a constant."""
     kind = dtypes.int32 if out_type is None else dtypes.as_dtype(out_type)
     with name_scope(name, "Shape", [input]) as scope:
         if isinstance(input, SparseTensor):
@@ -143,10 +145,13 @@ def shape_n(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -
 
 
 @dispatched
-def size(
-    input: Any, name: str | None = None, out_type: Any = None, optimize: bool = True
-) -> Tensor:
+def size(input: Any, name: str | None = None, out_type: Any = dtypes.int32) -> Tensor:
     """The number of elements of a tensor; arguments as in `shape`."""
+    return size_of(input, name, out_type)
+
+
+def size_of(input: Any, name: str | None, out_type: Any, optimize: bool = True) -> Tensor:
+    """`size`; with `optimize`, a size that is known becomes a constant."""
     kind = dtypes.int32 if out_type is None else dtypes.as_dtype(out_type)
     with name_scope(name, "Size", [input]) as scope:
         if isinstance(input, SparseTensor):
@@ -160,8 +165,13 @@ def size(
         return result
 
 
-def rank(input: Any, name: str | None = None, optimize: bool = True) -> Tensor:
+def rank(input: Any, name: str | None = None) -> Tensor:
     """The number of dimensions of a tensor or SparseTensor."""
+    return rank_of(input, name)
+
+
+def rank_of(input: Any, name: str | None, optimize: bool = True) -> Tensor:
+    """`rank`; with `optimize`, a rank that is known becomes a constant."""
     with name_scope(name, "Rank", [input]) as scope:
         if isinstance(input, SparseTensor):
             result: Tensor = Size(input.dense_shape, name=scope)

@@ -242,8 +242,7 @@ def numpy_function(
     func: Callable[..., Any],
     inp: Sequence[Any],
     Tout: Any,
-    stateful: bool = True,
     name: str | None = None,
 ) -> Any:
     """The newer name of `py_func`."""
-    return py_func(func, inp, Tout, stateful, name)
+    return py_func(func, inp, Tout, True, name)

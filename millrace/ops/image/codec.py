@@ -625,7 +625,7 @@ def is_jpeg(contents: Any, name: str | None = None) -> Tensor:
 
 
 def adjust_jpeg_quality(
-    image: Any, jpeg_quality: Any, dct_method: str = "", name: str | None = None
+    image: Any, jpeg_quality: Any, name: str | None = None, *, dct_method: str = ""
 ) -> Tensor:
     """The image as it looks after JPEG compression of a quality in [0, 100]."""
     with name_scope(name, "adjust_jpeg_quality", [image]):

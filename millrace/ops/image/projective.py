@@ -99,7 +99,7 @@ def flat_transforms_to_matrices(transforms: Any) -> Tensor:
     return shape.reshape(join.concat([flat, ones], axis=1), [-1, 3, 3])
 
 
-def matrices_to_flat_transforms(matrices: Any) -> Tensor:
+def matrices_to_flat_transforms(transform_matrices: Any) -> Tensor:
     """``[n, 3, 3]`` as ``[n, 8]``: divided by the last corner."""
-    flat = shape.reshape(matrices, [-1, 9])
+    flat = shape.reshape(transform_matrices, [-1, 9])
     return (flat / flat[:, 8:9])[:, :8]

@@ -45,13 +45,23 @@ class HasherSpec(NamedTuple):
 FastHashSpec = HasherSpec("fasthash", None)
 
 
-def StrongHashSpec(key: Any) -> HasherSpec:
+class StrongHashSpec(HasherSpec):
     """A hash function that others cannot guess the buckets of; `key` is two numbers."""
-    if len(key) != 2:
-        raise ValueError(f"`key` must have size 2, received {len(key)}")
-    if not all(isinstance(part, int) for part in key):
-        raise TypeError(f"Invalid key {key}. Must be unsigned integer values.")
-    return HasherSpec("stronghash", key)
+
+    __slots__ = ()
+
+    def __new__(cls, key: Any) -> StrongHashSpec:
+        """Checks the key.
+
+        Raises:
+          ValueError: It has not two parts.
+          TypeError: They are no whole numbers.
+        """
+        if len(key) != 2:
+            raise ValueError(f"`key` must have size 2, received {len(key)}")
+        if not all(isinstance(part, int) for part in key):
+            raise TypeError(f"Invalid key {key}. Must be unsigned integer values.")
+        return super().__new__(cls, "stronghash", key)
 
 
 def _hash_function(spec: HasherSpec) -> Callable[..., Tensor]:

@@ -261,8 +261,9 @@ def top_k(
     input: Any,
     k: Any = 1,
     sorted: bool = True,
-    index_type: Any = dtypes.int32,
     name: str | None = None,
+    *,
+    index_type: Any = dtypes.int32,
 ) -> TopKResult:
     """The `k` greatest entries along the last axis, and where they are.
 

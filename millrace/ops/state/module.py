@@ -18,6 +18,9 @@ __all__ = ["Module"]
 class Module:
     """Base class of things with variables: what is assigned to attributes is found."""
 
+    #: Attributes that are not looked into; libraries add theirs.
+    _TF_MODULE_IGNORED_PROPERTIES: frozenset[str] = frozenset()
+
     def __init__(self, name: str | None = None) -> None:
         """Takes a name that a scope may have.
 
@@ -65,7 +68,7 @@ class Module:
     ) -> Iterator[Any]:
         seen = {id(self)} if seen is None else seen
         modules = []
-        for key in sorted(vars(self)):
+        for key in sorted(set(vars(self)) - self._TF_MODULE_IGNORED_PROPERTIES):
             for leaf in _leaves(vars(self)[key]):
                 if id(leaf) in seen:
                     continue

@@ -11,16 +11,16 @@ def shape_internal(
     input: Any, name: str | None = None, optimize: bool = True, out_type: Any = dtypes.int32
 ) -> Any:
     """`tf.shape`, which a constant may stand for or not."""
-    return _shapes.shape(input, name, out_type, optimize)
+    return _shapes.shape_of(input, name, out_type, optimize)
 
 
 def size_internal(
     input: Any, name: str | None = None, optimize: bool = True, out_type: Any = dtypes.int32
 ) -> Any:
     """`tf.size`, which a constant may stand for or not."""
-    return _shapes.size(input, name, out_type, optimize)
+    return _shapes.size_of(input, name, out_type, optimize)
 
 
 def rank_internal(input: Any, name: str | None = None, optimize: bool = True) -> Any:
     """`tf.rank`, which a constant may stand for or not."""
-    return _shapes.rank(input, name, optimize)
+    return _shapes.rank_of(input, name, optimize)
