@@ -47,8 +47,8 @@ _READING = frozenset(
         "_GradientsOfElements",
     )
 )
-#: Ops that write to one, with the position of the array among their inputs.
-_WRITING = {"TensorArrayWriteV3": 3, "_AddToElement": 0}
+#: Ops that write to one, or hand it on, with the position of the array among their inputs.
+_WRITING = {"TensorArrayWriteV3": 3, "_AddToElement": 0, "Identity": 0}
 
 
 class LoopTape(Tape):

@@ -391,8 +391,12 @@ class Writer:
         is_odd = any(edge in self._odd for edge in edges) or any(
             way[0] in (Way.CHOSEN, Way.SEVERAL) for way in form.inputs
         )
-        if form.hands_on and not is_odd:
+        if form.hands_on and (not is_odd or self._is_collection(edges[0])):
             self._name[form.edges[0]] = names[0]
+            if is_odd:
+                self._odd.add(form.edges[0])
+            if edges[0] in self._owned:
+                self._owned.add(form.edges[0])
             self._note(node)
             return
         if writes_state(node):
@@ -417,6 +421,10 @@ class Writer:
                 self._read.clear()
         self._snapshot(node, number)
         self._note(node)
+
+    def _is_collection(self, edge: Edge) -> bool:
+        """Whether what may be no array is a value all the same: several tensors, or none."""
+        return edge.dtype.name not in ("resource", "variant") and not edge.dtype._is_ref_dtype
 
     def _is_plain(self, node: Node) -> bool:
         """Whether the kernel takes and gives NumPy arrays."""
@@ -621,7 +629,9 @@ class Writer:
         """A call of a kernel that takes or gives an array or list of tensors."""
         given = {"xp": np, "node": node, "check": check_now}
         bound = {**form.keywords, **{k: given[k] for k in node.definition.specials}}
-        self.names[f"k{number}"] = functools.partial(node.definition.kernel, **bound)
+        known = [self._known.get(way[1]) for way in form.inputs]
+        kernel = node.definition.host_kernel(node, known)
+        self.names[f"k{number}"] = kernel or functools.partial(node.definition.kernel, **bound)
         results = self._results(node, number)
         text = f"k{number}({', '.join(names)})"
         self._put(f"{', '.join(results)} = {text}", node, names, results)

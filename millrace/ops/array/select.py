@@ -83,9 +83,16 @@ def _(node: Any, known: Any) -> Any:
     whole = functools.partial(Select.kernel, xp=np, node=node)
 
     def select(condition: Any, t: Any, e: Any) -> Any:
-        if condition.shape != t.shape or t.shape != e.shape:
+        if t.shape != e.shape:
             return whole(condition, t, e)
-        return np.where(condition, t, e)
+        if condition.shape == t.shape:
+            return np.where(condition, t, e)
+        if condition.ndim != 1 or t.ndim != 2 or len(condition) != len(t):
+            return whole(condition, t, e)
+        # Rows, as in a loop over sequences of which some are over: mostly none is.
+        if not condition.any():
+            return e
+        return t if condition.all() else np.where(condition[:, None], t, e)
 
     return select
 

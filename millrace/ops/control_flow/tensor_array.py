@@ -58,6 +58,22 @@ def TensorArrayV3(
     return handle, value
 
 
+@TensorArrayV3.on_host
+def _(node: Any, known: Any) -> Any:
+    attrs, shape = node.attrs, node.attrs["element_shape"]
+    sizes = tuple(shape.as_list()) if shape.is_fully_defined() else None
+    dtype, clears = attrs["dtype"].as_numpy_dtype, attrs["clear_after_read"]
+
+    def array(size: Any) -> Any:
+        value = TensorArrayValue(dtype, unset(int(size)), None, sizes)
+        value.clears = clears
+        handle = np.empty((), object)
+        handle[()] = ArrayHandle(int(size), dtype, sizes, attrs["dynamic_size"])
+        return handle, value
+
+    return array
+
+
 @op(
     "TensorArrayWriteV3(handle: resource, index: int32, value: T, flow_in: float32) "
     "-> flow_out: float32",

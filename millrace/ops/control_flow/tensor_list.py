@@ -121,6 +121,14 @@ def EmptyTensorList(
     return TensorList([], _numpy_type(element_dtype), _shape_of(element_shape))
 
 
+@EmptyTensorList.on_host
+def _(node: Any, known: Any) -> Any:
+    if known[0] is None:
+        return None
+    dtype, shape = _numpy_type(node.attrs["element_dtype"]), _shape_of(known[0])
+    return lambda _, __: TensorList([], dtype, shape)
+
+
 @op(
     "TensorListReserve(element_shape: shape_type, num_elements: int32) -> handle: variant "
     f"{_TYPES}",

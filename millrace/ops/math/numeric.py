@@ -7,6 +7,7 @@ Inputs that decide a shape (a range's limit, k) are static. The public
 from __future__ import annotations
 
 import builtins
+import functools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -87,6 +88,21 @@ def Range(start: Any, limit: Any, delta: Any, *, xp: Any) -> Any:
         numbers += start
         return numbers
     return start + numbers * delta
+
+
+@Range.on_host
+def _(node: Any, known: Any) -> Any:
+    whole = functools.partial(Range.kernel, xp=np)
+
+    def numbers(start: Any, limit: Any, delta: Any) -> Any:
+        if start.dtype.kind != "i" or start.ndim or limit.ndim or delta.ndim:
+            return whole(start, limit, delta)
+        first, last, step = start.item(), limit.item(), delta.item()
+        if not step or (last - first) * step < 0:
+            raise ValueError("Range: the limit is not ahead")
+        return np.arange(first, last, step, start.dtype)
+
+    return numbers
 
 
 #: Types that a range may have, in the order in which mixed bounds are promoted.
