@@ -100,7 +100,7 @@ def _(node: Any, known: Any) -> Any:
         first, last, step = start.item(), limit.item(), delta.item()
         if not step or (last - first) * step < 0:
             raise ValueError("Range: the limit is not ahead")
-        return np.arange(first, last, step, start.dtype)
+        return np.arange(first, last, step, dtype=start.dtype)
 
     return numbers
 
