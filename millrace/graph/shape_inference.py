@@ -86,7 +86,7 @@ def infer(op: Operation) -> None:
     context = ShapeContext(op)
     try:
         result = op.definition.shape_rule(context)
-    except ValueError as error:
+    except (ValueError, ArithmeticError) as error:  # A stride of 0, a number of 100 digits.
         shapes = ", ".join(
             str(t.shape.as_list()).replace("None", "?").replace(" ", "")
             if t.shape.ndims is not None

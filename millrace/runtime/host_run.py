@@ -10,7 +10,7 @@ from millrace.compiler.xla import jax
 from millrace.core import errors
 from millrace.core.value import Context, Value
 from millrace.ops.control_flow.tensor_array_value import in_program
-from millrace.passes.node import Edge, Node
+from millrace.passes.node import Edge, Node, is_array_handle
 from millrace.platform import process_tuning
 from millrace.runtime import body_tape, guarded_writes, kernel_call
 from millrace.runtime.kernel_call import Services, StoredState, run_nodes
@@ -38,6 +38,8 @@ class HostRun:
     def __init__(self, form: StageForm) -> None:
         self._form = form
         self._runs = 0
+        #: A tape does not give the name of a TensorArray, whose value is its flow.
+        self._can_tape = not any(map(is_array_handle, form.outputs))
         self._tape: Tape | None = None
         #: Notes all shapes; it is only used while they are new.
         self._observing: Tape | None = None
@@ -85,7 +87,8 @@ class HostRun:
 
     def _run(self, values: list[Value], services: Services, seen: SeenShapes | None) -> list[Value]:
         form = self._form
-        if self._runs < RUNS_WITHOUT_TAPE or len(form.nodes) > MAX_NODES:
+        can_tape = self._can_tape and len(form.nodes) <= MAX_NODES
+        if self._runs < RUNS_WITHOUT_TAPE or not can_tape:
             self._runs += 1
             return self._run_first(values, services, seen)
         for position, value in enumerate(values):

@@ -11,7 +11,8 @@ from __future__ import annotations
 import itertools
 import math
 import os
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 
@@ -41,6 +42,8 @@ _OBJECTS = ("string", "resource", "variant")
 _OBJECT_BYTES = 64
 #: Of so many strings the lengths are added up: that takes a millisecond.
 _MAX_MEASURED = 1 << 14
+#: What TensorFlow calls vectors of sizes.
+_SHAPE_NAME = re.compile("shape|size|dims")
 #: Inputs with more elements are not taken for numbers that decide a shape.
 _MAX_NUMBERS = 64
 
@@ -203,7 +206,8 @@ def _largest(value: Value) -> float:
     """The largest number of an input that may decide a shape; what cannot be told is endless."""
     if type(value) is not np.ndarray or value.dtype.kind not in "iub":
         return math.inf
-    return float(np.abs(value).max(initial=0))
+    # Not `np.abs`: the smallest number of a type has no counterpart in it.
+    return max(-float(value.min(initial=0)), float(value.max(initial=0)))
 
 
 def check_before(
@@ -226,7 +230,7 @@ def check_before(
     if exact is not None:
         bound: float = exact(node, inputs)
     else:
-        bound = _bound(inputs, deciding, node.definition.kind == "pure")
+        bound = _bound(inputs, deciding, _shape_inputs(node, deciding))
     if bound <= _SMALL or (fitting is not None and fitting.covers(inputs, deciding)):
         return
     has_objects = any(dtype.base_dtype.name in _OBJECTS for dtype in node.output_types)
@@ -235,12 +239,17 @@ def check_before(
     ):
         return
     new = 0
-    for shape, dtype in zip(_shapes(node, inputs), node.output_types, strict=False):
+    shapes = _shapes(node, inputs)
+    if not shapes and exact is not None and math.isfinite(bound):
+        shapes = [TensorShape([int(bound)])]
+    for shape, dtype in zip(shapes, node.output_types, strict=False):
         count = shape.num_elements()
         if count is not None:
             new += check_size(count, dtype.base_dtype, shape.as_list())
     check_fits_beside(new)
-    if fitting is not None and new <= _FAR_FROM_LARGE and not has_objects:
+    # A number that is far larger than what came of it was no size: its opposite may be one.
+    largest = max((_largest(inputs[i]) for i in deciding), default=0.0)
+    if fitting is not None and max(new, largest) <= _FAR_FROM_LARGE and not has_objects:
         fitting.note(inputs, deciding)
 
 
@@ -277,7 +286,8 @@ def size_test(node: Node, names: Sequence[str], most: float) -> str | None:
 
 def largest_product(values: Sequence[Value]) -> int:
     """What numbers that decide a shape can make of one element."""
-    return math.ceil(_bound(values, range(len(values)), True))
+    every = range(len(values))
+    return math.ceil(_bound(values, every, every))
 
 
 def check_strings(outputs: Sequence[Value]) -> None:
@@ -373,7 +383,17 @@ def out_of_memory(error: BaseException, nodes: Sequence[Node]) -> errors.OpError
     )
 
 
-def _bound(inputs: Sequence[Value], deciding: Sequence[int], pure: bool) -> float:
+def _shape_inputs(node: Node, deciding: Sequence[int]) -> Collection[int]:
+    """Positions of inputs of which each number is a size; other vectors are taken for indices."""
+    if node.definition.kind == "pure":
+        return deciding
+    arguments = node.definition.signature.inputs
+    if any(argument.is_list for argument in arguments):
+        return ()
+    return {i for i, argument in enumerate(arguments) if _SHAPE_NAME.search(argument.name)}
+
+
+def _bound(inputs: Sequence[Value], deciding: Sequence[int], shapes: Collection[int]) -> float:
     """More elements than any output has, unless the op is unlike all others."""
     bound = 1.0
     for value in inputs:
@@ -387,7 +407,7 @@ def _bound(inputs: Sequence[Value], deciding: Sequence[int], pure: bool) -> floa
         ):
             continue
         kind = value.dtype.kind
-        if kind not in "iuf" or value.size > (_MAX_NUMBERS if pure else 1):
+        if kind not in "iuf" or value.size > (_MAX_NUMBERS if i in shapes else 1):
             continue
         for number in np.asarray(value).ravel().tolist():
             number = abs(number)
@@ -399,7 +419,12 @@ def _bound(inputs: Sequence[Value], deciding: Sequence[int], pure: bool) -> floa
 
 
 def _shapes(node: Node, inputs: Sequence[Value]) -> list[TensorShape]:
-    """The outputs' shapes by the op's own rule; none where it cannot tell."""
+    """The outputs' shapes by the op's own rule; none where it cannot tell.
+
+    Raises:
+      InvalidArgumentError: The rule refuses the inputs of a pure op: a kernel that is not as strict
+        would make what nobody has asked for.
+    """
     graph = Graph()
     try:
         tensors = []
@@ -413,6 +438,10 @@ def _shapes(node: Node, inputs: Sequence[Value]) -> list[TensorShape]:
                 tensors.append(graph.create_op("Placeholder", [], [dtype], attrs=attrs).outputs[0])
         types = [dtype.base_dtype for dtype in node.output_types]
         made = graph.create_op(node.type, tensors, types, attrs=dict(node.attrs))
+    except ValueError as error:
+        if node.definition.kind == "pure" and not node.type.startswith("_"):
+            raise errors.InvalidArgumentError(None, None, str(error)) from None
+        return []
     except Exception:
         return []  # The kernel will say what is wrong.
     return [tensor.shape for tensor in made.outputs]

@@ -113,8 +113,8 @@ def _check_blocks(x: Any, blocks: list[int], edges: Any, what: str) -> list[tupl
 def _space_to_batch(x: Any, blocks: list[int], paddings: Any, xp: Any) -> Any:
     rows = _check_blocks(x, blocks, paddings, "paddings")
     count = len(blocks)
-    x = padded(x, [(0, 0), *rows, *[(0, 0)] * (x.ndim - count - 1)], zero_of(x.dtype), xp)
-    batch, space, rest = x.shape[0], x.shape[1 : count + 1], x.shape[count + 1 :]
+    batch, rest = x.shape[0], x.shape[count + 1 :]
+    space = [size + sum(row) for size, row in zip(x.shape[1 : count + 1], rows, strict=True)]
     split: list[int] = [batch]
     for i, (size, block) in enumerate(zip(space, blocks, strict=True)):
         if size % block:
@@ -122,6 +122,7 @@ def _space_to_batch(x: Any, blocks: list[int], paddings: Any, xp: Any) -> Any:
                 f"padded_shape[{i}]={size} is not divisible by block_shape[{i}]={block}"
             )
         split += [size // block, block]
+    x = padded(x, [(0, 0), *rows, *[(0, 0)] * (x.ndim - count - 1)], zero_of(x.dtype), xp)
     # [batch, s1, b1, s2, b2, …] becomes [b1, b2, …, batch, s1, s2, …].
     axes = [2 * i + 2 for i in range(count)] + [0] + [2 * i + 1 for i in range(count)]
     axes += [2 * count + 1 + i for i in range(len(rest))]

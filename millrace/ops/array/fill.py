@@ -48,7 +48,7 @@ def _fill_shape(c: ShapeContext) -> TensorShape:
 )
 def Fill(dims: Any, value: Any, *, xp: Any) -> Any:
     """A tensor of the given shape, filled with a scalar."""
-    if dims.ndim > 1:
+    if dims.ndim != 1:
         raise ValueError(f"dims must represent a vector, got shape {list(dims.shape)}")
     if value.ndim:
         raise ValueError(f"value must represent a scalar, got shape {list(value.shape)}")

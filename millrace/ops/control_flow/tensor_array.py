@@ -50,6 +50,8 @@ def TensorArrayV3(
     size: Any, *, dtype: Any, element_shape: Any, dynamic_size: bool, clear_after_read: bool
 ) -> Any:
     """A new array; the flow is its value."""
+    if size < 0:
+        raise ValueError(f"Size should be >= 0, but is {size}")
     shape = tuple(element_shape.as_list()) if element_shape.is_fully_defined() else None
     value = TensorArrayValue(dtype.as_numpy_dtype, unset(int(size)), None, shape)
     value.clears = clear_after_read

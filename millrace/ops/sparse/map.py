@@ -18,9 +18,12 @@ from millrace.graph.shape_inference import ShapeContext, scalars, vector_of_unkn
 from millrace.graph.slices import SparseTensor
 from millrace.graph.tensor import Tensor
 from millrace.ops.data_flow import shared_state
+from millrace.platform import limits
 
 __all__: list[str] = []
 
+#: What three small arrays take as Python objects.
+_BYTES_PER_ROW = 512
 #: Indices, values and dense shape of a SparseTensor.
 Parts = tuple[Any, Any, Any]
 
@@ -119,16 +122,22 @@ def AddManySparseToTensorsMap(
     count = int(sparse_shape[0])
     if rows.size and not 0 <= rows.min() <= rows.max() < count:
         raise ValueError(f"Row {rows.max()} is not one of the {count} rows of the SparseTensor")
+    limits.LIST_ELEMENTS.check(count, "Rows of the SparseTensor")
+    limits.check_array(count, _BYTES_PER_ROW, "the rows of the SparseTensor")
+    order = np.argsort(rows, kind="stable")
+    indices, values = sparse_indices[order, 1:], sparse_values[order]
+    filled, starts = np.unique(rows[order], return_index=True)
+    ends = [*starts[1:], len(rows)]
+    inside = [slice(start, end) for start, end in zip(starts, ends, strict=True)]
     # As TensorFlow numbers them: rows without entries come last.
-    filled = np.isin(np.arange(count), rows)
-    order = np.argsort(~filled, kind="stable")
-    tensors = []
-    for row in order:
-        inside = rows == row
-        # Indexing with a mask copies.
-        tensors.append((sparse_indices[inside, 1:], sparse_values[inside], sparse_shape[1:].copy()))
+    parts = [*inside, *[slice(0)] * (count - len(inside))]
+    added = _map(ctx, node).add(
+        [(indices[p].copy(), values[p].copy(), sparse_shape[1:].copy()) for p in parts]
+    )
     numbers = np.empty(count, np.int64)
-    numbers[order] = _map(ctx, node).add(tensors)
+    is_filled = np.zeros(count, bool)
+    is_filled[filled] = True
+    numbers[is_filled], numbers[~is_filled] = added[: len(filled)], added[len(filled) :]
     return numbers
 
 

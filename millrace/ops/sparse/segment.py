@@ -184,6 +184,8 @@ def _unique_gradient(grad: Any, indices: Any, ids: Any, norm: str) -> tuple[Any,
     """The gradient as sorted unique rows and their values; a host kernel."""
     kind = _wide_type(grad)
     grad = grad.astype(kind)
+    if not are_rows(ids, grad.shape[0]):
+        raise ValueError(_out_of_range("segment_ids", grad.shape[0])(ids))
     if norm:
         counts = np.bincount(ids, minlength=grad.shape[0]).astype(kind)
         grad = grad / _beside(_divisor(counts, norm, np), grad)

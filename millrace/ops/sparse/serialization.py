@@ -21,6 +21,7 @@ from millrace.graph.tensor import Tensor
 from millrace.ops.sparse.sparse import as_sparse, unknown_sparse
 from millrace.ops.strings.conversion import type_name
 from millrace.ops.strings.string_arrays import strings
+from millrace.platform import limits
 
 __all__ = ["deserialize_many_sparse", "serialize_many_sparse", "serialize_sparse"]
 
@@ -79,6 +80,7 @@ def SerializeManySparse(
     if rank < 2:
         raise ValueError(f"Rank of input SparseTensor should be > 1, but saw rank: {rank}")
     count = int(sparse_shape[0])
+    limits.STRING_ELEMENTS.check(3 * count, "Strings of the serialized rows")
     order = np.argsort(sparse_indices[:, 0], kind="stable")
     rows = sparse_indices[order, 0]
     if len(rows) and (rows[0] < 0 or rows[-1] >= count):

@@ -18,4 +18,6 @@ def as_op_error(error: BaseException) -> errors.OpError:
     """An error as one of TensorFlow's."""
     if isinstance(error, errors.OpError):
         return error
+    if isinstance(error, MemoryError):
+        return errors.ResourceExhaustedError(None, None, f"OOM: {error or 'no memory is left'}")
     return errors.InternalError(None, None, f"{type(error).__name__}: {error}")
