@@ -59,6 +59,12 @@ class FuncGraph(Graph):
         self._container = outer._container
         self._seed = outer._seed
         self._gradient_overrides = dict(outer._gradient_overrides)
+        self._is_clients = outer._is_clients
+
+    def take_apart(self) -> None:
+        """Lets go of all operations; see `Graph.take_apart`."""
+        super().take_apart()
+        self.arguments, self.captures, self.outer_controls = [], {}, []
 
     @property
     def root(self) -> Graph:
@@ -151,6 +157,10 @@ class Function:
         self.outputs = list(outputs)
         self.controls = list(controls)
         self.output_names: list[str] = []
+
+    def __del__(self) -> None:
+        if self.graph._is_clients:
+            self.graph.take_apart()
 
     @functools.cached_property
     def counters(self) -> list[int]:

@@ -95,6 +95,9 @@ class Graph:
         self._unfetchable: set[Any] = set()
         self._finalized = False
         self._seed: int | None = None
+        #: Whether it is a server's copy of a client's: its operations do not note which line has
+        #: made them, and nobody looks into it once what holds it has let go of it.
+        self._is_clients = False
         #: Counts edits of existing operations: plans made before one are stale.
         self._edit_count = 0
         self._graph_def_versions = versions_pb2.VersionDef(
@@ -174,7 +177,7 @@ class Graph:
             try:
                 shape_inference.infer(op)
             except Exception:
-                self._discard(op)
+                self._discard([op])
                 raise
             if self._control_flow_context is not None:
                 op._control_flow_context = self._control_flow_context
@@ -188,11 +191,29 @@ class Graph:
                 block.add_op(op)
         return op
 
-    def _discard(self, op: Operation) -> None:
-        for tensor in op._inputs:
-            tensor._consumers.remove(op)
-        for controller in op._control_inputs:
-            controller._control_outputs.remove(op)
+    def _discard(self, ops: Sequence[Operation]) -> None:
+        """Lets the operations that some take their inputs from forget these."""
+        gone = set(ops)
+        for tensor in {tensor for op in ops for tensor in op._inputs}:
+            tensor._consumers[:] = [op for op in tensor._consumers if op not in gone]
+        for controller in {controller for op in ops for controller in op._control_inputs}:
+            controller._control_outputs[:] = [
+                op for op in controller._control_outputs if op not in gone
+            ]
+
+    def take_apart(self) -> None:
+        """Lets go of all operations, of which most refer to each other; the graph is used no more.
+
+        They go one by one: a graph that is dropped as a whole goes in one call, in which no other
+        thread runs, or waits for the collector of cyclic garbage.
+        """
+        for op in self._ops.values():
+            op._inputs, op._control_inputs, op._control_outputs = [], [], []
+            op._original_op = op._control_flow_context = None
+            op.outputs = []
+        while self._ops:
+            self._ops.popitem()
+        self._functions.clear()  # Each takes itself apart when nobody calls it any more.
 
     def _apply_device_functions(self, op: Any) -> None:
         """Gives an operation (or what looks like one) the device that is asked for now."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tensorboard.compat.proto import attr_value_pb2, function_pb2, graph_pb2, op_def_pb2
@@ -35,6 +35,7 @@ _NEWEST_CONSUMER = 2474
 #: Where TensorFlow's error messages spell a type differently from its Python name.
 _WIRE_TYPE_NAMES = {"float32": "float", "float64": "double", "float16": "half"}
 _ATTR_FIELD_KINDS = {"s": "string", "i": "int", "f": "float", "b": "bool"}
+_NODES_BETWEEN = 1024
 #: The control input's place in the `input_map`: ``^name``.
 _CONTROL = -1
 
@@ -93,33 +94,25 @@ def import_graph_def(
         return None if wanted is None else [importer.element(item) for item in wanted]
 
 
-def extend_graph(graph: Graph, graph_def: Any) -> None:
+def extend_graph(
+    graph: Graph, message: graph_pb2.GraphDef, between: Callable[[], None] = lambda: None
+) -> None:
     """Adds nodes under their own names; their inputs may be nodes that `graph` has already.
 
     That is how a client's session grows on a server. Devices are taken as the message states them.
+
+    Args:
+      graph: The graph.
+      message: The nodes; they are not copied.
+      between: Called now and then; may raise if the nodes are not wanted any more.
 
     Raises:
       ValueError: The message is malformed, or has a node that the graph has too.
       NotFoundError: An op type is not known.
     """
     graph._check_not_finalized()
-    message = _graph_def_of(graph_def)
     with graph.as_default(), graph._lock, _undone_on_error(graph):
-        _Importer(graph, message, "", {}, None, existing=graph._ops).run()
-
-
-def forget_origins(graph: Graph, first: int = 0) -> None:
-    """Takes away where operations were built: a client built them, not the line that imports.
-
-    Args:
-      graph: The graph.
-      first: The position of the first operation to be so treated; functions are altogether.
-    """
-    for op in graph.get_operations()[first:]:
-        op._frames = []
-    for each in graph._functions.values():
-        for op in each.graph.get_operations():
-            op._frames = []
+        _Importer(graph, message, "", {}, None, existing=graph._ops).run(between)
 
 
 # -- Arguments -----------------------------------------------------------------------------
@@ -241,8 +234,7 @@ class _undone_on_error:  # noqa: N801 - reads as a word in a `with` statement
         added = list(graph._ops.values())[self._count :]
         for op in reversed(added):
             del graph._ops[op.name]
-        for op in added:
-            graph._discard(op)
+        graph._discard(added)
         graph._names_in_use = self._names
         self._root._functions = self._functions
         graph._graph_def_versions.CopyFrom(self._versions)
@@ -284,8 +276,8 @@ class _Importer:
         self._back_edges: list[tuple[str, int, _Source]] = []
         self.ops: dict[str, Operation] = {}
 
-    def run(self) -> None:
-        """Makes all operations."""
+    def run(self, between: Callable[[], None] = lambda: None) -> None:
+        """Makes all operations; calls `between` now and then."""
         self._check_versions()
         self._check_nodes()
         self._names = self._unique_names()
@@ -294,7 +286,9 @@ class _Importer:
         self._graph._control_stack, self._graph._colocation_stack = [], []
         try:
             with self._graph.name_scope(None):
-                for node in self._in_order():
+                for i, node in enumerate(self._in_order()):
+                    if i % _NODES_BETWEEN == 0:
+                        between()
                     self._add(node)
         finally:
             self._graph._control_stack, self._graph._colocation_stack = outer
@@ -397,19 +391,19 @@ class _Importer:
 
     def _add_functions(self) -> None:
         messages = {f.signature.name: f for f in self._message.library.function}
-        added: set[str] = set()
-
-        def add(name: str) -> None:
-            if name in added:
-                return
-            added.add(name)  # Before the callees: a function may call itself.
-            for callee in _called_functions(messages[name]):
-                if callee in messages:
-                    add(callee)
-            self._add_function(messages[name])
-
-        for name in messages:
-            add(name)
+        found: set[str] = set()
+        for first in messages:
+            path = [] if first in found else [(first, _called_functions(messages[first]))]
+            found.add(first)
+            while path:
+                name, callees = path[-1]
+                callee = next((c for c in callees if c in messages and c not in found), None)
+                if callee is None:
+                    path.pop()
+                    self._add_function(messages[name])
+                else:  # One that calls itself is found already.
+                    found.add(callee)
+                    path.append((callee, _called_functions(messages[callee])))
         functions = _root(self._graph)._functions
         for name in messages:  # In the order of the message, so that it comes out as it went in.
             functions[name] = functions.pop(name)
@@ -484,12 +478,10 @@ class _Importer:
         name = self._names[node.name]
         attrs = self._attributes(definition.signature, node, name)
         inputs: list[Tensor | None] = []
-        controls: list[Operation] = []
+        controls: dict[Operation, None] = {}
         for source in self._inputs[node.name]:
             if source.slot == _CONTROL:
-                control = self._control(source)
-                if control not in controls:
-                    controls.append(control)
+                controls[self._control(source)] = None
             elif self._is_back_edge(node, source) and source.name not in self.ops:
                 self._back_edges.append((node.name, len(inputs), source))
                 inputs.append(None)
@@ -507,7 +499,7 @@ class _Importer:
             attrs=attrs,
             compute_device=False,
         )
-        op._add_control_inputs(controls)
+        op._add_control_inputs(list(controls))
         if None in inputs:
             op.outputs[0]._shape = unknown_shape()
         if output_shapes is not None:

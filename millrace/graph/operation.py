@@ -92,7 +92,7 @@ class Operation:
         self._control_flow_context: Any = None
         self._gradient_function: Any = None
         self._original_op: Operation | None = None
-        self._frames = _user_frames()
+        self._frames = [] if graph._is_clients else _user_frames()
         self.outputs = [Tensor(self, i, dtype) for i, dtype in enumerate(output_types)]
         for tensor in self._inputs:
             tensor._consumers.append(self)
@@ -217,8 +217,10 @@ class Operation:
         stacks.session_for(session, self.graph, "Operation").run(self, feed_dict)
 
     def _add_control_inputs(self, ops: Sequence[Operation]) -> None:
+        there = set(self._control_inputs)
         for op in ops:
-            if op not in self._control_inputs:
+            if op not in there:
+                there.add(op)
                 self._control_inputs.append(op)
                 op._control_outputs.append(self)
                 self.graph._note_change()

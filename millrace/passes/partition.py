@@ -126,15 +126,16 @@ class _Partitioner:
             self._make_nodes(message, key, guards)
         for node, i, edge in crossings:
             node.inputs[i] = self._received(edge, self._task[node])
+        waits_for: dict[tuple[Node, Node], Node] = {}
         for node, control in control_crossings:
             message = self._message(control, self._task[node])
             assert message.receive is not None
-            position = node.controls.index(control)
-            node.controls[position] = (
+            waits_for[node, control] = (
                 self._watch(message, control) if control in message.life_signs else message.receive
             )
         for node in order:
-            node.controls = list(dict.fromkeys(node.controls))
+            controls = (waits_for.get((node, control), control) for control in node.controls)
+            node.controls = list(dict.fromkeys(controls))
         if self._ends_at_home:
             program.results = [
                 self._received(edge, self._home) if self._crosses(edge.node, self._home) else edge

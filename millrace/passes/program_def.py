@@ -14,7 +14,7 @@ from millrace.core import errors
 from millrace.graph import attributes, registry
 from millrace.graph.function import Function
 from millrace.graph.graph import Graph
-from millrace.graph.import_graph_def import forget_origins, import_graph_def
+from millrace.graph.import_graph_def import import_graph_def
 from millrace.graph.operation import Operation
 from millrace.graph.signature import parse
 from millrace.passes.node import Node, Program
@@ -115,21 +115,23 @@ def _collect(nodes: Iterable[Node | Operation], found: dict[str, Function]) -> N
                     found[function.name] = function
 
 
-def from_graph_def(message: graph_pb2.GraphDef) -> Program:
+def from_graph_def(message: graph_pb2.GraphDef, graph: Graph) -> Program:
     """The program that a message states.
+
+    Args:
+      message: The message.
+      graph: An empty graph, for its operations.
 
     Raises:
       InvalidArgumentError: It is malformed.
       NotFoundError: It has a node of an unknown type.
     """
-    graph = Graph()
     try:
         with graph.as_default():
             import_graph_def(_as_clients_write(unfuse(message)), name="")
     except (ValueError, TypeError, KeyError) as error:
         raise errors.InvalidArgumentError(None, None, f"The graph is malformed: {error}") from None
     operations = graph.get_operations()
-    forget_origins(graph)
     arguments = sorted((o for o in operations if o.type == "_Arg"), key=_index)
     results = sorted((o for o in operations if o.type == "_Retval"), key=_index)
     ends = {*arguments, *results}

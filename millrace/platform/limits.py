@@ -127,6 +127,9 @@ MESSAGE_BYTES = Limit(
     16 << 30,
     "bytes of one message (gRPC's own messages never exceed 2 GiB)",
 )
+MESSAGE_FIELDS = Limit(
+    "MILLRACE_MAX_MESSAGE_FIELDS", 1 << 22, "fields of one service message, or of one inside of it"
+)
 COMPILE_SECONDS = Limit("MILLRACE_MAX_COMPILE_SECONDS", 600, "seconds of one compile")
 COMPILE_BYTES = Limit(
     "MILLRACE_MAX_COMPILE_BYTES", 8 << 30, "bytes by which the process grows during one compile"
@@ -136,6 +139,9 @@ GRAPH_BYTES = Limit("MILLRACE_MAX_GRAPH_BYTES", 2 << 30, "bytes of one session's
 #: A name is looked at, written and matched again and again, and nobody else runs meanwhile.
 NAME_BYTES = Limit(
     "MILLRACE_MAX_NAME_BYTES", 1 << 16, "bytes of the name of a node, of its device or of an input"
+)
+NODE_INPUTS = Limit(
+    "MILLRACE_MAX_NODE_INPUTS", 1 << 17, "inputs, outputs or members of a list of one node"
 )
 SESSIONS_PER_CLIENT = Limit(
     "MILLRACE_MAX_SESSIONS_PER_CLIENT", 1000, "open sessions of clients on one machine"
@@ -169,9 +175,11 @@ HANDSHAKE_SECONDS = Limit(
 #: All of them, for `docs/security.md` and its test.
 ALL = (
     MESSAGE_BYTES,
+    MESSAGE_FIELDS,
     GRAPH_NODES,
     GRAPH_BYTES,
     NAME_BYTES,
+    NODE_INPUTS,
     SESSIONS_PER_CLIENT,
     CALLS_PER_CLIENT,
     COMPUTING_STEPS_PER_CLIENT,

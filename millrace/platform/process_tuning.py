@@ -28,6 +28,8 @@ VARIABLE = "MILLRACE_PROCESS_TUNING"
 EFFECTS = {
     "allocator": "malloc keeps up to 1 GB of freed memory for the next step",
     "garbage collector": "pauses while modules load, and passes over them from then on",
+    "full collections": "pass over what earlier ones have kept, while remote clients have large "
+    "graphs in the process",
     "imports": "JAX's questions about installed packages are answered quickly, and parts of it "
     "that few programs use load at their first use",
     "XLA flags": "XLA's flags are extended while it reads them, so that updates can be one loop",

@@ -23,7 +23,7 @@ from google.protobuf.message import DecodeError, Message
 from millrace.core import errors
 from millrace.platform import limits, logging
 from millrace.platform.wait_reporter import WaitReporter
-from millrace.rpc import refusal
+from millrace.rpc import parsing, refusal
 from millrace.rpc.callers import Callers, Handler, host_of
 from millrace.rpc.channel import start_thread
 from millrace.rpc.grpc_channel import GrpcChannel
@@ -368,6 +368,17 @@ def on_abandoned(callback: Callable[[], object]) -> None:
         callback()
 
 
+def check_not_abandoned() -> None:
+    """For work that may take long: fails once the client whose call this thread serves is gone.
+
+    Raises:
+      CancelledError: It is.
+    """
+    context = getattr(_call, "context", None)
+    if context is not None and not context.is_active():
+        raise errors.CancelledError(None, None, "The client is gone, or its deadline has passed.")
+
+
 def client() -> str:
     """Whose call this thread serves: a machine's, or on loopback a connection's; empty if none."""
     context = getattr(_call, "context", None)
@@ -391,7 +402,7 @@ def _on_bytes(
 
     def call(data: bytes) -> bytes:
         try:
-            message = request.FromString(data)
+            message = parsing.parse(request, data)
         except DecodeError as error:
             raise errors.InvalidArgumentError(
                 None, None, f"The request cannot be read: {error}"
@@ -411,6 +422,8 @@ def _guarded(call: Callable[[bytes], bytes], name: str) -> Handler:
             code, details = error.error_code, error.message
         except (ValueError, TypeError, RecursionError) as error:
             code, details = errors.INVALID_ARGUMENT, f"{type(error).__name__}: {error}"
+        except MemoryError as error:
+            code, details = errors.RESOURCE_EXHAUSTED, f"OOM: {error or 'no memory is left'}"
         except Exception as error:
             logging.error("%s failed", name, exc_info=True)
             code, details = errors.INTERNAL, f"{type(error).__name__}: {error}"

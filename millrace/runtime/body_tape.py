@@ -41,6 +41,18 @@ class _Code:
         self.tape = Tape(program.nodes, program.arguments, outputs, arrays=odd)
 
 
+class _Keys:
+    """The keys of the random ops of a body, from that of its call.
+
+    Not a method of `HostBody`, which would then be part of a ring in every step.
+    """
+
+    of_call: Value = None
+
+    def __call__(self, node: Node) -> Value:
+        return None if self.of_call is None else _key_in_body(self.of_call, node)
+
+
 class HostBody:
     """A body that is ready to be called many times in one step.
 
@@ -65,8 +77,8 @@ class HostBody:
             code = tapes[function.name, odd] = _Code(node, function, odd)
         self._code = code
         self._run = code.tape
-        self._key: Any = None
-        self._services = Services(services.state, rng=self._key_of, ctx=services.ctx, in_body=True)
+        self._keys = _Keys()
+        self._services = Services(services.state, rng=self._keys, ctx=services.ctx, in_body=True)
 
     def __call__(self, args: list[Value], key: Value = None) -> list[Value]:
         """The results.
@@ -75,7 +87,7 @@ class HostBody:
           args: The arguments.
           key: A random key that all random ops inside derive theirs from.
         """
-        self._key = key
+        self._keys.of_call = key
         found = self._run(args, self._services)
         code = self._code
         if code.is_whole:
@@ -87,9 +99,6 @@ class HostBody:
             if i not in code.made:
                 results[i] = kernel_call.result_of(edge, {}, self._services.state)
         return results
-
-    def _key_of(self, node: Node) -> Value:
-        return None if self._key is None else _key_in_body(self._key, node)
 
 
 def _key_in_body(key: Value, node: Node) -> Value:
@@ -139,8 +148,8 @@ class HostLoop:
         if tape is None:
             tape = tapes[key] = LoopTape(*programs, *key)
         self._tape = tape
-        self._key: Any = None
-        self._services = Services(services.state, rng=self._key_of, ctx=services.ctx, in_body=True)
+        self._keys = _Keys()
+        self._services = Services(services.state, rng=self._keys, ctx=services.ctx, in_body=True)
 
     def run(self, key: Value, between: Callable[[], None]) -> list[Value]:
         """The last values of the loop's variables.
@@ -149,23 +158,21 @@ class HostLoop:
           key: A random key that those of the iterations are derived from.
           between: Is called before each iteration; raises to end the loop.
         """
-        self._key = key
+        keys = self._keys
+        keys.of_call = key
 
         def ask() -> None:
-            self._key = key
+            keys.of_call = key
 
         def begin(iteration: int) -> None:
             between()
             if key is not None:
-                self._key = philox.fold_in(key, iteration)
+                keys.of_call = philox.fold_in(key, iteration)
 
         state = self._tape.run(self._values, self._services, ask, begin)
         for i, before in self._lists.items():
             state[i] = before.with_items(state[i])
         return state
-
-    def _key_of(self, node: Node) -> Value:
-        return None if self._key is None else _key_in_body(self._key, node)
 
 
 def prepared_loop(

@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     from millrace.runtime.step import Step
 
 
+def positions_of(edges: Sequence[Edge], inputs: Sequence[Edge]) -> list[int]:
+    """Where each of some edges stands among a stage's inputs; those that are not there are not."""
+    positions = {edge: i for i, edge in enumerate(inputs)}
+    return [positions[edge] for edge in edges if edge in positions]
+
+
 class Stage(Protocol):
     """Nodes that run together."""
 

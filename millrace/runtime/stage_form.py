@@ -119,9 +119,10 @@ def _variables_copied(outputs: list[Edge], use: VariableUse) -> list[int] | None
     found = [variable_of(edge) if is_variable_edge(edge) else None for edge in outputs]
     if any(edge.dtype.name == "resource" for edge in outputs):
         return None
-    if any(variable not in use.read for variable in found):
+    places = {variable: i for i, variable in enumerate(use.read)}
+    if any(variable not in places for variable in found):
         return None
-    return [use.read.index(variable) for variable in found if variable is not None]
+    return [places[variable] for variable in found if variable is not None]
 
 
 def _static_edges(nodes: list[Node]) -> set[Edge]:

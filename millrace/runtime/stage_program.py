@@ -7,7 +7,8 @@ an update happens in place. A program is for one set of shapes: called with othe
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,20 +36,33 @@ class Check:
         self.value_count = count
 
 
+class Checks(list[Check]):
+    """The checks of one program, in the order of `Outcome.oks`."""
+
+
 class Notes:
-    """What tracing found out about one program: which differs from shape to shape."""
+    """What tracing found out about one program: which differs from shape to shape.
+
+    JAX keeps them in caches that outlive the stage, so they do not keep its nodes: the checks are
+    the program's.
+    """
 
     def __init__(
         self,
-        checks: list[Check],
+        checks: Checks,
         aliases: list[tuple[int, int]],
         moves: list[tuple[int, int]],
     ) -> None:
-        self.checks = checks
+        self._checks = weakref.ref(checks)
         #: (position in `outputs`, position in `kept`): what is read as it is, without a program.
         self.aliases = aliases
         #: (position in `written`, position in `dynamic`): inputs that become variables.
         self.moves = moves
+
+    @property
+    def checks(self) -> Sequence[Check]:
+        """What the program checks; none once it is gone itself."""
+        return self._checks() or ()
 
 
 # JAX hands them back with the results that they belong to.
@@ -79,21 +93,21 @@ def jitted(form: StageForm, inputs: list[Value], resources: ResourceStore | None
       (donated, kept, dynamic, random counters) -> Outcome. It can be traced once.
     """
     static_values = {form.inputs[i]: np.asarray(inputs[i]) for i in form.static}
-    traced: list[bool] = []
+    traced: list[Checks] = []  # Keeps them as long as there is the program.
 
     def stage(
         donated: list[Value], kept: list[Value], dynamic: list[Value], counters: Value
     ) -> Outcome:
         if traced:
             raise compile_ahead.OtherShapes
-        traced.append(True)
+        traced.append(Checks())
         env: dict[Edge, Any] = dict(static_values)
         for edge in form.filled:
             value = edge.node.attrs["value"]
             env[edge] = jnp.full(value.shape, value[(0,) * value.ndim])
         for i, value in zip(form.dynamic, dynamic, strict=True):
             env[form.inputs[i]] = value
-        return _trace(form, env, donated, kept, dynamic, counters, resources)
+        return _trace(form, traced[0], env, donated, kept, dynamic, counters, resources)
 
     stage.__name__ = form.name
     options = JOINING_LOOPS if form.in_one_pass else None
@@ -102,6 +116,7 @@ def jitted(form: StageForm, inputs: list[Value], resources: ResourceStore | None
 
 def _trace(
     form: StageForm,
+    checks: Checks,
     env: dict[Edge, Value],
     donated: list[Value],
     kept: list[Value],
@@ -114,7 +129,6 @@ def _trace(
         counters, stop_words = counters
     initial = dict(zip(form.donated, donated, strict=True))
     initial.update(zip(form.kept, kept, strict=True))
-    checks: list[Check] = []
     oks: list[Any] = []
     details: list[Any] = []
 

@@ -130,7 +130,8 @@ class Tape:
         code = compile(source, "<tape>", "exec")
         names = writer.names
         exec(code, names)
-        self._function: Callable[..., list[Any]] = names["tape"]
+        # Not left in its own globals: that would be a ring, which only the collector ends.
+        self._function: Callable[..., list[Any]] = names.pop("tape")
         self._code: CodeType = self._function.__code__
         self.source = source
 

@@ -28,7 +28,7 @@ from millrace.runtime.planning import plan_of
 from millrace.runtime.resources import ResourceStore
 from millrace.runtime.stages.transfer import ReceiveStage, SendStage
 from millrace.runtime.step import SessionState
-from millrace.server.admission.remote_client import check_no_python
+from millrace.server.admission.remote_client import ClientGraph, check_no_python
 from millrace.server.drivers.effects import ChangingStage
 from millrace.server.drivers.relay import Relay
 
@@ -81,6 +81,7 @@ class RegisteredGraph:
       number: Its name on this task.
       plan: The plan.
       nodes: The nodes that the plan was made of.
+      stated: What a message has stated them as; None if the master is in this process.
       peers: Addresses of the tasks that it exchanges values with.
       received: The names of the tensors that each receive gets, by its key.
       reads: Variables that the master's task may ask for, by the key of what is sent.
@@ -89,9 +90,15 @@ class RegisteredGraph:
     """
 
     def __init__(
-        self, number: int, session: WorkerSession, program: Program, feeds_one_by_one: bool
+        self,
+        number: int,
+        session: WorkerSession,
+        program: Program,
+        stated: ClientGraph | None,
+        feeds_one_by_one: bool,
     ) -> None:
         self.number = number
+        self.stated = stated
         self.session = session
         self.program = program
         self.feeds_one_by_one = feeds_one_by_one
@@ -131,6 +138,21 @@ class RegisteredGraph:
         self.has_run = False
         #: Whether it took little time when it ran last, with all that it needs.
         self.is_short = False
+
+    def let_go(self) -> None:
+        """It is not run any more; nothing of it waits for the collector of cyclic garbage."""
+        for stage in self.plan.stages:
+            _forget_forms(stage.nodes)
+        if self.stated is not None:
+            self.stated.let_go()
+
+
+def _forget_forms(nodes: Iterable[Node]) -> None:
+    """Lets go of how kernels are called: these refer to their nodes."""
+    for node in nodes:
+        node.form = None
+        for body in node.bodies.values():
+            _forget_forms(body.nodes)
 
 
 def _sent_on_request(program: Program) -> list[Node]:
@@ -267,9 +289,10 @@ class WorkerSessions:
                 return
             session.is_closed = True
             self._settle_neighbours()
-            for number in session.graphs:
-                self.graphs.pop(number, None)
+            gone = [self.graphs.pop(number) for number in session.graphs if number in self.graphs]
         self._cancel_steps(session)
+        for graph in gone:
+            graph.let_go()
         session.state.close()
         if session.state.resources is not self._resources:
             session.state.resources.clear_all()
@@ -301,6 +324,7 @@ class WorkerSessions:
         self,
         session: WorkerSession,
         program: Program,
+        stated: ClientGraph | None = None,
         *,
         feeds_one_by_one: bool = False,
         writing_tasks: Iterable[str] = (),
@@ -320,7 +344,7 @@ class WorkerSessions:
             check_no_python(program.nodes)
         # Not 1, 2, 3: a master that knew this task before it was restarted must not run a graph
         # of somebody else's by its old number.
-        graph = RegisteredGraph(secrets.randbits(62), session, program, feeds_one_by_one)
+        graph = RegisteredGraph(secrets.randbits(62), session, program, stated, feeds_one_by_one)
         graph.changes = self.watch_effects(graph.plan, graph.number)
         graph.changes_variables = any(
             each.effect.variables and not each.is_of_resources for each in graph.changes.values()
@@ -342,8 +366,10 @@ class WorkerSessions:
         """Forgets a program."""
         with self._lock:
             graph = self.graphs.pop(number, None)
-            if graph is not None:
-                graph.session.graphs.discard(number)
+            if graph is None:
+                return
+            graph.session.graphs.discard(number)
+        graph.let_go()
 
     def graph(self, number: int) -> RegisteredGraph:
         """The program of that number.

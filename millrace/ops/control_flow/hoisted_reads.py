@@ -58,7 +58,7 @@ def _take_out_one(handle: Tensor, branches: Sequence[Any]) -> None:
         taken = graph.capture(value)
         for read in list(argument.consumers()):
             _replace(read.outputs[0], taken, branch)
-            graph._discard(read)
+            graph._discard([read])
             del graph._ops[read.name]
         del graph._ops[argument.op.name]
 

@@ -25,7 +25,7 @@ from millrace.runtime.cancellation import Cancellation
 from millrace.runtime.found import Found
 from millrace.runtime.future import Future
 from millrace.runtime.kernel_call import StoredState, call_plainly, op_error
-from millrace.runtime.stage import Value
+from millrace.runtime.stage import Value, positions_of
 from millrace.runtime.stages.host import IN_MEMORY, flat_when_done, on_host
 from millrace.runtime.step import Step
 
@@ -58,7 +58,7 @@ class HandleStage:
         self.is_short = self.may_block or IN_MEMORY.search(node.type) is not None
         self.inputs = list(dict.fromkeys(node.inputs[1:]))
         self.outputs = [Edge(node, i) for i in range(len(node.output_types))]
-        self._positions = [self.inputs.index(edge) for edge in node.inputs[1:]]
+        self._positions = positions_of(node.inputs[1:], self.inputs)
         self._handles = Handles([node.inputs[0].node])
 
     @property
@@ -138,13 +138,14 @@ class ApplyGradientsStage(_Stage):
 
     def __init__(self, node: JoinedNode, use_count: Callable[[Edge], int]) -> None:
         super().__init__(node)
+        positions = {edge: i for i, edge in enumerate(self._sources)}
         #: For each member: itself, whose gradient it has, the positions of its inputs, and whether
         #: its gradient came from another task for nobody else.
         self._parts = [
             (
                 member,
                 accumulators.contributor_of(member),
-                [self._sources.index(edge) for edge in member.inputs[1:]],
+                [positions[edge] for edge in member.inputs[1:]],
                 member.inputs[-1].node.definition is RECEIVE and use_count(member.inputs[-1]) == 1,
             )
             for member in node.members
@@ -191,7 +192,7 @@ class TakeGradientsStage(_Stage):
 
     def __init__(self, node: JoinedNode) -> None:
         super().__init__(node)
-        self._positions = [self._sources.index(member.inputs[1]) for member in node.members]
+        self._positions = positions_of([member.inputs[1] for member in node.members], self._sources)
         #: How many gradients each wants, once that is known: mostly constants say it.
         self._required: list[int] = []
         self._is_constant = all(member.inputs[1].node.type == "Const" for member in node.members)

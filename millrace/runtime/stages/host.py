@@ -29,7 +29,7 @@ from millrace.runtime.kernel_call import (
     flatten_outputs,
     gather_inputs,
 )
-from millrace.runtime.stage import Value
+from millrace.runtime.stage import Value, positions_of
 from millrace.runtime.step import Step
 from millrace.runtime.tape import Tape
 
@@ -65,7 +65,7 @@ class HostStage:
         touched = list(dict.fromkeys(use.written + use.read)) if use.written else []
         self._locked = FoundVariables(touched)
         self.inputs = [edge for edge in dict.fromkeys(node.inputs) if not is_variable_edge(edge)]
-        self._positions = [self.inputs.index(edge) for edge in node.inputs if edge in self.inputs]
+        self._positions = positions_of(node.inputs, self.inputs)
         #: Whether it takes and gives values alone; then it runs as a tape.
         self._can_tape = (
             node.definition.kind == "host"

@@ -35,7 +35,7 @@ from millrace.runtime.compiled_stage import CompiledStage
 from millrace.runtime.found import FoundVariables, in_lock_order
 from millrace.runtime.kernel_call import call_plainly
 from millrace.runtime.resources import VariableSlot
-from millrace.runtime.stage import Value
+from millrace.runtime.stage import Value, positions_of
 from millrace.runtime.stages.transfer import SendStage, can_send
 from millrace.runtime.step import Step
 
@@ -338,7 +338,7 @@ class PlainStage:
         self.nodes = [node]
         self.inputs = list(dict.fromkeys(node.inputs))
         self.outputs = [Edge(node, i) for i in range(len(node.output_types))]
-        self._positions = [self.inputs.index(edge) for edge in node.inputs]
+        self._positions = positions_of(node.inputs, self.inputs)
 
     @property
     def name(self) -> str:
@@ -439,7 +439,7 @@ class StitchStage:
         self.nodes = [node]
         self.inputs = list(dict.fromkeys(node.inputs))
         self.outputs = [Edge(node, 0)]
-        self._positions = [self.inputs.index(edge) for edge in node.inputs]
+        self._positions = positions_of(node.inputs, self.inputs)
 
     @property
     def name(self) -> str:

@@ -36,6 +36,7 @@ class SendStage:
         positions = {edge: i for i, edge in enumerate(self.inputs)}
         named = dict.fromkeys(_variable(edge) for edge in node.inputs)
         self._variables = [variable for variable in named if variable is not None]
+        numbers = {variable: i for i, variable in enumerate(self._variables)}
         #: For each tensor where it stands: (among the inputs, or else among the variables,
         #: position).
         self._sources: list[tuple[bool, int]] = []
@@ -44,7 +45,7 @@ class SendStage:
             if variable is None:
                 self._sources.append((True, positions[edge]))
             else:
-                self._sources.append((False, self._variables.index(variable)))
+                self._sources.append((False, numbers[variable]))
         self._slots = FoundVariables(self._variables)
 
     @property

@@ -17,14 +17,18 @@ from millrace.core.convert import Array
 from millrace.core.tensor_proto import make_ndarray
 from millrace.graph import registry
 from millrace.graph.function import Function
+from millrace.graph.graph import Graph
 from millrace.graph.operation import Operation
 from millrace.passes.node import Node
 from millrace.platform import limits
+from millrace.platform.collector import LARGE_HEAP
 from millrace.rpc.callers import host_of
 from millrace.runtime import memory
 
 #: A tensor with fewer elements is not looked at: it fits.
 _SMALL_TENSOR = 1 << 20
+#: A node of fewer bytes has short names, few inputs and short lists.
+_SMALL_NODE = 1 << 13
 #: Ops that call a function of the process that runs them.
 PYTHON_OPS = frozenset({"PyFunc", "PyFuncStateless", "EagerPyFunc"})
 
@@ -71,30 +75,64 @@ def _runs_python(name: str, kind: str, source: Operation | None) -> errors.Permi
     )
 
 
-class GraphSize:
-    """How large the graph of one session has become."""
+class ClientGraph:
+    """The graph of a remote client in this process.
+
+    Attributes:
+      operations: Its operations, which others add.
+    """
 
     def __init__(self) -> None:
+        self.operations = Graph()
+        self.operations._is_clients = True
         self._nodes = 0
         self._bytes = 0
+        self._is_held = False
 
-    def add(self, graph_def: graph_pb2.GraphDef) -> None:
-        """Counts what a client adds to its graph.
+    def admit(self, graph_def: graph_pb2.GraphDef) -> None:
+        """Checks and counts what the client wants to add.
 
         Raises:
           ResourceExhaustedError: It is too much; then it is not counted.
         """
         library = graph_def.library.function
-        nodes = self._nodes + sum(map(_outputs, graph_def.node))
-        nodes += sum(_outputs(node) for function in library for node in function.node_def)
-        size = self._bytes + graph_def.ByteSize()
-        limits.GRAPH_NODES.check(nodes, "Nodes of the session's graph")
-        limits.GRAPH_BYTES.check(size, "Bytes of the session's graph")
+        nodes, size = self._nodes, self._bytes
+        most_nodes, most_bytes = limits.GRAPH_NODES.value, limits.GRAPH_BYTES.value
         for nodes_of in (graph_def.node, *(f.node_def for f in library)):
+            nodes += len(nodes_of)  # before any is looked at
+            limits.GRAPH_NODES.check(nodes, "Nodes of the session's graph")
             for node in nodes_of:
-                _check_names(node)
+                bytes_of = node.ByteSize()
+                size += bytes_of
+                nodes += _outputs(node) - 1
+                if nodes > most_nodes:
+                    raise limits.GRAPH_NODES.error(nodes, "Nodes of the session's graph")
+                if size > most_bytes:
+                    raise limits.GRAPH_BYTES.error(size, "Bytes of the session's graph")
+                if bytes_of > _SMALL_NODE:
+                    _check_counts(node)
+                    _check_names(node)
                 _check_attrs(node)
         self._nodes, self._bytes = nodes, size
+        if not self._is_held:
+            self._is_held = True
+            LARGE_HEAP.hold()
+
+    def let_go(self) -> None:
+        """Nobody uses it any more."""
+        if self._is_held:
+            self._is_held = False
+            LARGE_HEAP.release()
+        self.operations.take_apart()
+
+
+def _check_counts(node: node_def_pb2.NodeDef) -> None:
+    """Inputs, outputs and members of lists are gone through in one call, again and again."""
+    lists = (attr.list for attr in node.attr.values() if attr.WhichOneof("value") == "list")
+    members = (len(values) for each in lists for _, values in each.ListFields())
+    most = max(len(node.input), _outputs(node), *members, 0)
+    if most > limits.NODE_INPUTS.value:
+        raise limits.NODE_INPUTS.error(most, f"Inputs of the node {node.name[:200]!r} ({node.op})")
 
 
 def _check_names(node: node_def_pb2.NodeDef) -> None:

@@ -21,6 +21,7 @@ from millrace.runtime.planning import plan_of
 from millrace.runtime.step import SessionState, Step
 from millrace.runtime.tier_choices import TierChoices
 from millrace.runtime.variable_state import StoredState, owned
+from millrace.server.admission.remote_client import ClientGraph
 from millrace.server.drivers.effects import ChangingStage, changing_stages
 from millrace.server.registers import Registers
 from millrace.server.replication import changes
@@ -45,7 +46,7 @@ class _Graph:
     def __init__(self, definition: bytes, feeds_one_by_one: bool, state: SessionState) -> None:
         message = graph_pb2.GraphDef()
         message.ParseFromString(definition)
-        program = from_graph_def(message)
+        program = from_graph_def(message, ClientGraph().operations)
         plan = plan_of(what_runs(program), feeds_one_by_one=feeds_one_by_one)
         self.changes: dict[int, ChangingStage] = changing_stages(plan)
         self._nodes = {node.name: node for node in program.nodes}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tensorboard.compat.proto import graph_pb2, tensor_pb2
@@ -13,17 +14,16 @@ from millrace.core import errors
 from millrace.core.config import CallableOptions, ConfigProto, RunMetadata
 from millrace.core.tensor_proto import make_tensor_proto
 from millrace.core.value import Value
-from millrace.graph.graph import Graph
-from millrace.graph.import_graph_def import extend_graph, forget_origins
+from millrace.graph.import_graph_def import extend_graph
 from millrace.graph.operation import Operation
 from millrace.graph.tensor import Tensor
 from millrace.platform.file_access import FileAccess
 from millrace.protocol.step.applied_steps import StepAttempt
 from millrace.rpc import service_messages
 from millrace.rpc.failed_node import with_marked_node
-from millrace.rpc.service import caller, client
+from millrace.rpc.service import caller, check_not_abandoned, client
 from millrace.rpc.wire_limit import check_fits
-from millrace.server.admission.remote_client import GraphSize, SessionQuota, read_tensor
+from millrace.server.admission.remote_client import ClientGraph, SessionQuota, read_tensor
 from millrace.server.admission.session_leases import SessionLeases
 from millrace.server.drivers import current_attempt
 from millrace.server.drivers.prepared_step import PreparedStep
@@ -41,9 +41,10 @@ _TOO_MUCH = (
 class _ServedSession:
     """A remote client's session: its graph, and runs by names."""
 
-    def __init__(self, session: MasterSession, size: GraphSize) -> None:
+    def __init__(self, session: MasterSession, graph: ClientGraph) -> None:
         self.session = session
-        self._size = size
+        self._graph = graph
+        self._is_let_go = False
         self.version = 0
         self._lock = threading.Lock()
         self._runs: dict[Any, PreparedStep] = {}
@@ -52,17 +53,37 @@ class _ServedSession:
         self._numbers = itertools.count(1)
 
     def extend(self, graph_def: graph_pb2.GraphDef) -> None:
-        graph = self.session.graph
-        with self._lock:
-            self._size.add(graph_def)
-            add_to_graph(graph, graph_def)
+        with self._locked():
+            add_to_graph(self._graph, graph_def)
             self.version += 1
+
+    def let_go(self) -> None:
+        """The session is closed: forgets its graph, now or once nobody works on it any more."""
+        self._is_let_go = True
+        if not self._lock.acquire(blocking=False):
+            return
+        try:
+            self._runs.clear()
+            self._callables.clear()
+            self._graph.let_go()
+        finally:
+            self._lock.release()
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        """While the graph is worked on."""
+        try:
+            with self._lock:
+                yield
+        finally:
+            if self._is_let_go:
+                self.let_go()
 
     def prepared(
         self, fetches: Sequence[str], targets: Sequence[str], feeds: Sequence[str]
     ) -> PreparedStep:
         key = (tuple(fetches), tuple(targets), tuple(feeds))
-        with self._lock:
+        with self._locked():
             found = self._runs.get(key)
             if found is None:
                 found = self.session.prepare(*self._elements(fetches, targets, feeds))
@@ -173,7 +194,12 @@ class MasterService:
         session = self._master.sessions.get(handle)
         if session is not None:
             session.close()
-        self._served.pop(handle, None)
+        self._let_go(handle)
+
+    def _let_go(self, handle: str) -> None:
+        served = self._served.pop(handle, None)
+        if served is not None:
+            served.let_go()
 
     def _session(self, handle: str) -> _ServedSession:
         self.leases.use(handle)
@@ -187,19 +213,26 @@ class MasterService:
         self, request: service_messages.CreateSessionRequest
     ) -> service_messages.CreateSessionResponse:
         """A new session with its first graph."""
-        graph = Graph()
         config = ConfigProto()
         config.CopyFrom(self._master.default_config)
         config.MergeFrom(request.config)
         self._quota.check(caller())
-        size = GraphSize()
-        size.add(request.graph_def)
-        add_to_graph(graph, request.graph_def)
-        session = self._master.create_session(
-            graph, config, request.target, self._file_access, self._client_elsewhere()
-        )
+        graph = ClientGraph()
+        try:
+            with self._allotments.of(client()):
+                add_to_graph(graph, request.graph_def)
+            session = self._master.create_session(
+                graph.operations,
+                config,
+                request.target,
+                self._file_access,
+                self._client_elsewhere(),
+            )
+        except BaseException:
+            graph.let_go()
+            raise
         self._quota.note(session.handle, caller())
-        self._served[session.handle] = _ServedSession(session, size)
+        self._served[session.handle] = _ServedSession(session, graph)
         self.leases.open(session.handle)
         self.leases.close_idle()
         self._forget_closed()
@@ -215,7 +248,7 @@ class MasterService:
 
     def _forget_closed(self) -> None:
         for handle in [h for h in list(self._served) if h not in self._master.sessions]:
-            self._served.pop(handle, None)
+            self._let_go(handle)
             self.leases.forget(handle)
 
     def extend_session(
@@ -289,7 +322,7 @@ class MasterService:
         """Ends a session."""
         self.leases.forget(request.session_handle)
         self._master.session(request.session_handle).close()
-        self._served.pop(request.session_handle, None)
+        self._let_go(request.session_handle)
         return service_messages.CloseSessionResponse()
 
     def list_devices(
@@ -310,7 +343,8 @@ class MasterService:
     def reset(self, request: service_messages.ResetRequest) -> service_messages.ResetResponse:
         """Drops containers on all tasks; sessions end."""
         self._master.reset(list(request.container), list(request.device_filters))
-        self._served.clear()
+        for handle in list(self._served):
+            self._let_go(handle)
         return service_messages.ResetResponse()
 
     def make_callable(
@@ -375,17 +409,17 @@ def _to_proto(value: Value, served: _ServedSession, name: str) -> tensor_pb2.Ten
     return make_tensor_proto(value, dtype=dtype)
 
 
-def add_to_graph(graph: Graph, graph_def: graph_pb2.GraphDef) -> None:
+def add_to_graph(graph: ClientGraph, graph_def: graph_pb2.GraphDef) -> None:
     """Adds a client's nodes to its graph.
 
     Raises:
       InvalidArgumentError: They are malformed, or clash with what is there.
+      ResourceExhaustedError: They are too many, or too large.
     """
     if not graph_def.node and not graph_def.library.function:
         return
-    first = len(graph.get_operations())
+    graph.admit(graph_def)
     try:
-        extend_graph(graph, graph_def)
+        extend_graph(graph.operations, graph_def, check_not_abandoned)
     except (ValueError, TypeError, KeyError) as error:
         raise errors.InvalidArgumentError(None, None, str(error)) from None
-    forget_origins(graph, first)

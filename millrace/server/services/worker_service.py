@@ -28,7 +28,12 @@ from millrace.runtime.future import Future
 from millrace.runtime.plan import host_value
 from millrace.runtime.step import Step
 from millrace.runtime.step_stats import fill_metadata
-from millrace.server.admission.remote_client import GraphSize, SessionQuota, machine_of, read_tensor
+from millrace.server.admission.remote_client import (
+    ClientGraph,
+    SessionQuota,
+    machine_of,
+    read_tensor,
+)
 from millrace.server.drivers.wire import RunRequest
 from millrace.server.tasks import filtered_tasks
 from millrace.server.worker import Worker
@@ -94,12 +99,17 @@ class WorkerService:
     ) -> service_messages.RegisterGraphResponse:
         """Plans a partition, and connects to the tasks that it sends to."""
         session = self._worker.sessions.session(request.session_handle)
-        GraphSize().add(request.graph_def)
         with self._worker.allotments.of(f"{session.client} plans"):
-            program = from_graph_def(request.graph_def)
-            graph = self._worker.sessions.register(
-                session, program, writing_tasks=request.writing_tasks
-            )
+            stated = ClientGraph()
+            try:
+                stated.admit(request.graph_def)
+                program = from_graph_def(request.graph_def, stated.operations)
+                graph = self._worker.sessions.register(
+                    session, program, stated, writing_tasks=request.writing_tasks
+                )
+            except BaseException:
+                stated.let_go()
+                raise
         for address in graph.peers:
             self._connect(address)
         return service_messages.RegisterGraphResponse(graph_handle=str(graph.number))
