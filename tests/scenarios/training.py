@@ -392,12 +392,14 @@ class Trainer:
 
     def _run(self) -> None:
         self._world.reached(self.name, "run")
-        self.task.begin_step(self._partitions, self._home, self._over)
+        # Its own partition may begin later, if the task is busy.
+        begun = [self._training.floor(ps) for ps in self._training.all_ps()]
+        home = functools.partial(self._home, begun)
+        self.task.begin_step(self._partitions, home, self._over)
 
-    def _home(self, task: Task, step: int) -> Work:
+    def _home(self, begun: list[Version], task: Task, step: int) -> Work:
         """The worker's own partition."""
         training, everywhere = self._training, self._training.all_ps()
-        begun = [training.floor(ps) for ps in everywhere]
         for i, ps in enumerate(everywhere):
             # Variables that a ps sends by itself are those at the beginning of the step.
             floor = begun[i] if training.way == "immediate" else training.floor(ps)
