@@ -64,7 +64,14 @@ class Replicas:
         self._registers = Registers(secrets.randbits(63))
         self.address = f"{host}:{self._server.bind(f'{host}:0')}"
         self._server.add_peer(
-            _refuse, lambda ticket: None, _status, _refuse, self._registers.answer, _refuse, _refuse
+            _refuse,
+            lambda ticket: None,
+            _status,
+            _refuse,
+            self._registers.answer,
+            _refuse,
+            _refuse,
+            _refuse,
         )
         self._server.start()
         #: When the process that served a task was seen to have ended.

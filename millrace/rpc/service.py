@@ -202,6 +202,7 @@ class RpcServer:
         register: Callable[[bytes], bytes],
         moved: Callable[[bytes], bytes],
         consistency: Callable[[bytes], bytes],
+        move: Callable[[bytes], bytes],
     ) -> None:
         """Serves Millrace's own service.
 
@@ -214,6 +215,7 @@ class RpcServer:
           register: Reads or changes a register.
           moved: Hears where a task is from now on.
           consistency: Answers workers that ask whether they may make a step.
+          move: Lets the standby of the task serve it.
         """
 
         def exchange(pieces: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
@@ -247,6 +249,9 @@ class RpcServer:
                         ),
                         "Consistency": grpc.unary_unary_rpc_method_handler(
                             self._guarded(consistency, f"{PEER}/Consistency")
+                        ),
+                        "Move": grpc.unary_unary_rpc_method_handler(
+                            self._guarded(move, f"{PEER}/Move")
                         ),
                         "Exchange": grpc.stream_stream_rpc_method_handler(exchange),
                     },
@@ -580,6 +585,10 @@ class Connection:
     def consistency(self, question: bytes, timeout: float) -> bytes:
         """Asks or tells the task that keeps the workers' clocks (`server.consistency`)."""
         return self._ask("Consistency", question, timeout)
+
+    def move(self, question: bytes, timeout: float) -> bytes:
+        """Has the standby of the server's task serve it; the answer says where that is."""
+        return self._ask("Move", question, timeout)
 
     def _ask(self, method: str, question: bytes, timeout: float) -> bytes:
         call = self.grpc_channel.unary_unary(f"/{PEER}/{method}")

@@ -115,6 +115,8 @@ class Server:
         place = self._replica_place(standby_of)
         #: Why another process has this task's place, once one has.
         self._replaced: errors.OpError | None = None
+        #: Whether somebody has asked to let the standby serve.
+        self._is_moving = False
         self._born = time.monotonic()
         self._lock = threading.Lock()
         self._started = False
@@ -200,6 +202,7 @@ class Server:
             registers.answer,
             self._hear_moved,
             self._clocks.answer,
+            self._move_on_request,
         )
         self._replica: Replica | None = None
         if place is not None:
@@ -268,15 +271,48 @@ class Server:
             if not self._stopping:
                 _running[self.target] = self
 
+    def _move_on_request(self, question: bytes) -> bytes:
+        """The standby of this task is to serve it."""
+        try:
+            host = str(json.loads(question).get("host", ""))
+        except (ValueError, AttributeError) as error:
+            raise errors.InvalidArgumentError(
+                None, None, f"Where to move cannot be read: {error}"
+            ) from None
+        standby = None if self._replica is None else self._replica.status().get("standby")
+        where = str(standby or "").rpartition(":")[0]
+        if host and standby and host != where:
+            raise errors.FailedPreconditionError(
+                None,
+                None,
+                f"The standby of {self._task} is at {standby}, not on {host}. Stop it, start one "
+                f"there (`millrace server --standby-of {self._place}`), and move when it is in "
+                "step.",
+            )
+        if self._replica is None or not self._replica.move():
+            raise errors.FailedPreconditionError(
+                None,
+                None,
+                f"{self._task} at {self._place} has no standby in step, so it stays where it is. "
+                "Start one (`millrace launch --standby`, or `millrace server --standby-of "
+                f"{self._place}`) and wait until `millrace status` shows it in step.",
+            )
+        self._is_moving = True
+        return json.dumps({"place": standby}).encode()
+
     def _be_replaced(self, view: View) -> None:
         """Another process is the task: this one must not serve any more."""
+        why = (
+            "was asked to move it there" if self._is_moving else "was stopped or cut off meanwhile"
+        )
         self._replaced = errors.AbortedError(
             None,
             None,
             f"{self._task} is served by {view.primary.address} (view {view.number}): this process, "
-            "which was stopped or cut off meanwhile, ends.",
+            f"which {why}, ends.",
         )
-        logging.error("%s", self._replaced.message)
+        tell = logging.info if self._is_moving else logging.error
+        tell("%s", self._replaced.message)
         start_thread(self.stop, "millrace stops what was replaced")
 
     def _tell_status(self, question: bytes) -> bytes:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -127,3 +128,35 @@ def test_a_standby_without_somebody_who_says_who_serves_is_refused(job: Job) -> 
     )
     assert said.returncode == 1
     assert "set MILLRACE_VIEWS to the address of another task" in said.stderr
+
+
+def moved(job: Job, *more: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "millrace", "move", "ps:0", *more, f"grpc://{job.worker}"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+
+
+def test_a_server_moves_while_it_trains_and_no_step_fails(job: Job) -> None:
+    job.start("worker", "worker")
+    job.start("ps", "ps")
+    with tf.Graph().as_default():
+        with tf.device("/job:ps/task:0"):
+            step = tf.train.get_or_create_global_step()
+            add = tf.assign_add(step, 1)
+        with tf.train.MonitoredTrainingSession(f"grpc://{job.worker}") as session:
+            assert session.run(add) == 1
+            alone = moved(job)
+            assert alone.returncode == 1 and "has no standby in step" in alone.stderr, alone
+            job.start("standby", "ps", "--standby-of", job.ps)
+            job.until(lambda: job.phase(job.ps).get("phase") == "paired", "a standby is in step")
+            elsewhere = moved(job, "nowhere.example")
+            assert elsewhere.returncode == 1 and "not on nowhere.example" in elsewhere.stderr
+            with ThreadPoolExecutor() as pool:
+                moving = pool.submit(moved, job)
+                count = 1
+                while not moving.done() or count < 20:
+                    count += 1
+                    assert session.run(add) == count
+            assert moving.result().returncode == 0, (moving.result(), job.logs())
+            assert f"was: {job.ps}" in moving.result().stdout
+            assert session.run(add) == count + 1
+        assert job.processes["ps"].wait(PATIENCE) == 0, job.logs()

@@ -417,7 +417,15 @@ class ForwardingJournal:
             elif isinstance(each, instructions.ProposeView | instructions.ReadView):
                 self._ask(each)
             elif isinstance(each, instructions.Fence):
+                self._let_go()
                 self._fenced(each.view)
+
+    def _let_go(self) -> None:
+        """Another process is the primary: a standby that is to be it learns so at once."""
+        with self.order:
+            channel, self._channel, self._outbox = self._channel, None, None
+        if channel is not None:
+            channel.close("Another process serves the task")
 
     def _ask(self, question: instructions.ProposeView | instructions.ReadView) -> None:
         """Asks the register, in another thread and in order."""

@@ -131,8 +131,9 @@ class CheckpointSaverHook(SessionRunHook):
                 graph_def=graph_def, saver_def=saver.saver_def if saver else None
             )
         )
-        self._save(session, step)
         self._has_saved = True
+        if not live_model.is_adopted(session):
+            self._save(session, step)
         self._timer.update_last_triggered_step(step)
         self._session = weakref.ref(session)
         last_saves.keep(self)

@@ -129,7 +129,7 @@ def grpc_pair(folder: Any) -> Iterator[Pair]:
         accepted.append(GrpcChannel(b, "/job:a", 1))
         return accepted[0]
 
-    server.add_peer(lambda data: data, accept, *[lambda data: data] * 5)
+    server.add_peer(lambda data: data, accept, *[lambda data: data] * 6)
     address = f"unix:{folder}/socket"
     server.bind(address)
     server.start()
