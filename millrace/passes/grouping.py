@@ -17,9 +17,11 @@ def order_nodes(program: Program) -> Program:
 def group_stages(program: Program) -> Program:
     """Groups the nodes into stages: an XLA call for as many as possible, or one host op."""
     grouped = program.with_nodes(program.nodes)
+    setting = program.setting
     grouped.stages = stages(
         program,
-        program.setting.compilable(program),
-        late_arguments=program.setting.feeds_one_by_one,
+        setting.compilable(program),
+        late_arguments=setting.feeds_one_by_one,
+        can_join=None if setting.joinable is None else setting.joinable(program),
     )
     return grouped

@@ -258,6 +258,8 @@ class Setting(NamedTuple):
       reads_cut: Whether it reads variables as they were at one instant on all tasks, as a save
         does, and not as they are when it asks for them.
       compilable: Which nodes may be part of an XLA program; the runtime knows.
+      joinable: Which others may share a stage with them, where stages run node by node before
+        they are compiled; else None.
     """
 
     devices: tuple[str, ...] = ()
@@ -267,6 +269,7 @@ class Setting(NamedTuple):
     feeds_one_by_one: bool = False
     reads_cut: bool = False
     compilable: Compilable = _pure_nodes
+    joinable: Compilable | None = None
 
 
 class Program:

@@ -31,6 +31,7 @@ from millrace.passes.place import place
 from millrace.passes.route_ids import route_ids
 from millrace.passes.send_last import send_last
 from millrace.passes.settle_loops import settle_loops
+from millrace.passes.simplify import drop_unused, share_repeated
 
 Pass = Callable[[Program], Program]
 
@@ -57,6 +58,8 @@ TASK: tuple[Pass, ...] = (
     bind_waiting_constants,
     detach_constants,
     pad_unique,
+    share_repeated,
+    drop_unused,
     order_nodes,
     join_accumulators,
     absorb_handles,

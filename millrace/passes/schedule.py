@@ -5,6 +5,10 @@ only when they wait for the same set of blocking nodes (a dequeue, a receive, a 
 a partial run) and have the same number of host nodes on their longest path. A path that
 leaves a stage passes a host or blocking node, so it never comes back to it.
 
+Where nodes run one by one on tier 0 first, host nodes that only compute are no reason to end a
+stage: they are part of its straight-line code, and the stage is cut around them when it is worth
+programs (`runtime/split_stage.py`).
+
 What could run early, while others wait, but is little work, runs with what needs it: a call of
 its own would cost more than it does.
 """
@@ -33,12 +37,14 @@ class Stage:
       nodes: In the order of execution.
       compiled: Whether they are one XLA call; else it is a single host node.
       blocking: Whether it may wait for something outside this step.
+      host_nodes: Those of a compiled stage that no XLA program can have.
     """
 
-    __slots__ = ("blocking", "compiled", "nodes")
+    __slots__ = ("blocking", "compiled", "host_nodes", "nodes")
 
     def __init__(self, nodes: list[Node], compiled: bool, blocking: bool = False) -> None:
         self.nodes = nodes
+        self.host_nodes: set[Node] = set()
         self.compiled = compiled
         self.blocking = blocking
 
@@ -123,7 +129,11 @@ def _folds(node: Node) -> bool:
 
 
 def stages(
-    program: Program, can_compile: Callable[[Node], bool], *, late_arguments: bool = False
+    program: Program,
+    can_compile: Callable[[Node], bool],
+    *,
+    late_arguments: bool = False,
+    can_join: Callable[[Node], bool] | None = None,
 ) -> list[Stage]:
     """Groups the nodes of an ordered program.
 
@@ -132,6 +142,9 @@ def stages(
       can_compile: Whether a node may be part of an XLA call.
       late_arguments: Whether fed values arrive one by one (a partial run): then nodes that
         need different ones do not share a stage.
+      can_join: Whether a host node may be part of a stage all the same, and what decides a shape
+        may be made in it: stages run node by node until it is worth cutting them. None if stages
+        are compiled as they are.
 
     Returns:
       Stages in an order in which they can run one after the other if none blocks.
@@ -146,6 +159,10 @@ def stages(
             bits += 1
     folded: dict[Edge, bool] = {}
     is_compiled = {node: can_compile(node) for node in program.nodes}
+    joined: set[Node] = set()
+    if can_join is not None:
+        joined = {node for node, found in is_compiled.items() if not found and can_join(node)}
+        is_compiled.update(dict.fromkeys(joined, True))
     idle = _idle_nodes(program, is_compiled)
     groups: dict[tuple[int, int], Stage] = {}
     groups_received: dict[bytes | None, int] = {}
@@ -156,7 +173,7 @@ def stages(
         if node in idle:
             continue
         compiled = is_compiled[node]
-        static = static_positions(node) if compiled else ()
+        static = static_positions(node) if compiled and can_join is None else ()
         depth, mask = 0, 0
         for i, edge in enumerate(node.inputs):
             source = edge.node
@@ -178,6 +195,8 @@ def stages(
                 stage = groups[mask, depth] = Stage([], compiled=True)
                 entries.append((depth, 0, mask.bit_count(), position, stage))
             stage.nodes.append(node)
+            if node in joined:
+                stage.host_nodes.add(node)
         else:
             blocks = node.definition.kind == "blocking"
             if blocks:
@@ -190,6 +209,9 @@ def stages(
             stage = Stage([node], compiled=False, blocking=blocks)
             entries.append((depth, 1, 0, position, stage))
         waits[node] = mask
+    for stage in groups.values():
+        if len(stage.nodes) == len(stage.host_nodes) == 1:
+            stage.compiled, stage.host_nodes = False, set()
     entries.sort(key=lambda entry: entry[:4])
     ordered = [stage for *_, stage in entries]
     return ordered if late_arguments else _with_little_work_postponed(program, ordered)
@@ -235,6 +257,7 @@ def _with_little_work_postponed(program: Program, ordered: list[Stage]) -> list[
                 joined[stage] = user
     for stage, user in joined.items():  # in order: a chain moves to its end
         user.nodes[:0] = stage.nodes
+        user.host_nodes |= stage.host_nodes
     return [stage for stage in ordered if stage not in joined]
 
 

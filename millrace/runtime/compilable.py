@@ -23,6 +23,7 @@ from millrace.passes.node import (
     Program,
     is_array_handle,
     is_chosen_reference,
+    is_variable_edge,
     names_variable,
     variable_of,
 )
@@ -40,6 +41,35 @@ def compilable(program: Program) -> Callable[[Node], bool]:
     return lambda node: node not in alone and can_compile(node, folded)
 
 
+def joinable(program: Program) -> Callable[[Node], bool]:
+    """For each node of a program, whether it may be in a stage that runs node by node.
+
+    It must only compute: whatever waits, has state, reads files or calls functions is a stage of
+    its own.
+    """
+    alone = _initial_draws(program) | nodes_in_rows(program)
+    return lambda node: node not in alone and _can_join(node)
+
+
+def _can_join(node: Node) -> bool:
+    definition = node.definition
+    return (
+        (definition.runs_on_numpy if definition.is_pure else definition.kind == "host")
+        and not definition.is_stateful
+        and "File" not in node.type
+        and bool(node.inputs and node.output_types)
+        and _COMPUTING.issuperset(definition.specials)
+        and not functions_of(node)
+        and not any(is_variable_edge(edge) or is_array_handle(edge) for edge in node.inputs)
+        and not any(
+            dtype._is_ref_dtype or dtype.name in ("resource", "variant")
+            for dtype in (*node.output_types, *(edge.dtype for edge in node.inputs))
+        )
+    )
+
+
+#: What kernels that only compute may ask for.
+_COMPUTING = frozenset(("xp", "node", "check"))
 _NOT_IN_XLA = frozenset(("string", "variant", "resource"))
 
 

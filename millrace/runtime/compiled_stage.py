@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -45,7 +45,7 @@ from millrace.runtime.stage_program import (
 )
 from millrace.runtime.step import Step
 from millrace.runtime.tier_choices import HOST, PROGRAM, TierChoices
-from millrace.runtime.tiers import COMPILER, COUNTS, Mode, Programs, Shape
+from millrace.runtime.tiers import COMPILER, COUNTS, Mode, Programs, Shape, Turns
 from millrace.runtime.variable_state import owned
 from millrace.runtime.variable_use import VariableUse
 
@@ -90,11 +90,12 @@ class CompiledStage:
         name: str = "stage",
         owned: frozenset[Edge] = frozenset(),
         mode: Mode | None = None,
+        host_nodes: Collection[Node] = (),
     ) -> None:
         self.nodes = nodes
         self.outputs = outputs
         self.name = name
-        form = self._form = StageForm(nodes, outputs, name, owned)
+        form = self._form = StageForm(nodes, outputs, name, owned, host_nodes)
         self._on_host = HostRun(form)
         self.inputs = form.inputs
         self.variables = form.variables
@@ -110,6 +111,10 @@ class CompiledStage:
         self._seen: SeenShapes | None = SeenShapes()
         #: Its parts, if some of its shapes change and others do not.
         self._split: SplitStage | None = None
+        #: Whether the parts are quicker than the whole, while that is found out; and how many
+        #: programs the parts had when it was last asked.
+        self._turns: Turns | None = None
+        self._compared_programs = 0
         #: How many more runs are made on NumPy before the stage is worth a program.
         self._runs_on_host = host_integers.RUNS if form.is_little else 0
         self._is_interpreted = False
@@ -138,6 +143,12 @@ class CompiledStage:
             return True
         parts = self._split.parts if self._split is not None else ()
         return any(isinstance(p, CompiledStage) and p.has_loops_in_programs for p in parts)
+
+    @property
+    def compiles(self) -> int:
+        """How many programs were compiled for it, its parts included."""
+        parts = 0 if self._split is None else self._split.programs
+        return self.programs.counts.compiles + parts
 
     def run(self, inputs: list[Value], step: Step) -> list[Value]:
         """Runs the stage, and ends its loops when the step is cancelled; as `Stage.run`."""
@@ -189,7 +200,12 @@ class CompiledStage:
             return self._hand_out(shape.known, inputs, step)
         if self.variables.perhaps and self._lacks_a_value(step.resources):
             return self._run_on_host(inputs, step, None, "a variable has no value yet")
-        if shape.program is None and self._mode is Mode.NOW and not self._stays_on_host(inputs):
+        if (
+            shape.program is None
+            and self._mode is Mode.NOW
+            and form.is_one_program
+            and not self._stays_on_host(inputs)
+        ):
             self._compile_now(shape, inputs, step)
             if shape.known is not None:
                 return self._hand_out(shape.known, inputs, step)
@@ -204,7 +220,11 @@ class CompiledStage:
         start, cpu = time.perf_counter(), time.thread_time()
         if step.tier_choices is not None:
             step.tier_choices.note(HOST)
-        if self._split is not None and step.tier_choices is None:
+        takes_parts = self._split is not None and step.tier_choices is None
+        if takes_parts and self._turns is not None:
+            takes_parts = bool(self._turns.next)
+        if takes_parts:
+            assert self._split is not None
             outputs = self._split.run(inputs, step)
             reason = "parts of it have programs of their own"
         else:
@@ -214,15 +234,32 @@ class CompiledStage:
         COUNTS.host_runs += 1
         if step.events is not None:
             step.tiers[self] = f"NumPy: {reason}"
+        if self._split is not None:
+            self._compare_parts(takes_parts, time.perf_counter() - start)
         if shape is not None and self._mode is Mode.BACKGROUND:
             shape.note_host_run(time.perf_counter() - start, time.thread_time() - cpu)
             is_steady = self._split is None or self._same_runs >= _LONG_STEADY_RUNS
-            if is_steady and self.programs.wants_program(shape):
+            is_wanted = is_steady and self.programs.wants_program(shape)
+            if is_wanted and self._form.is_one_program:
                 self._compile_in_background(shape, inputs, step)
-            if self._seen is not None and self._seen.is_enough:
+            if self._seen is not None and (self._seen.is_enough or is_wanted):
                 self._split = split(self._form, self._seen, self._part)
                 self._seen = None
         return outputs
+
+    def _compare_parts(self, takes_parts: bool, seconds: float) -> None:
+        """Gives up the parts of the stage if their programs make it no quicker."""
+        assert self._split is not None
+        if self._turns is None:
+            if self._split.programs > self._compared_programs:
+                self._compared_programs = self._split.programs
+                self._turns = Turns()
+            return
+        self._turns.note(int(takes_parts), seconds)
+        if self._turns.better is not None:
+            if not self._turns.better:
+                self._split = None
+            self._turns = None
 
     def _run_nodes(self, inputs: list[Value], step: Step, seen: SeenShapes | None) -> list[Value]:
         slots = self._variable_slots(step.resources)

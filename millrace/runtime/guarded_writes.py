@@ -15,7 +15,7 @@ nothing to speak of; selecting between old and new element by element would make
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -191,6 +191,31 @@ class _Change(NamedTuple):
     apply: Change
 
 
+class JointWrite(NamedTuple):
+    """New values of many variables, laid end to end.
+
+    Attributes:
+      writers: The nodes that write.
+      variables: For each input that is a variable, the variable of each writer.
+      values: For each such input, the values of all writers.
+      places: For each writer, where its part is, and of which shape.
+      concerned: All of the variables.
+    """
+
+    writers: Sequence[Node]
+    variables: Sequence[Sequence[Node]]
+    values: Sequence[Value]
+    places: Sequence[tuple[slice, tuple[int, ...]]]
+    concerned: frozenset[Node]
+
+    def each(self) -> Iterator[tuple[Node, Node, Value]]:
+        """(writer, variable, new value) of all."""
+        for variables, laid in zip(self.variables, self.values, strict=True):
+            parts = zip(self.writers, variables, self.places, strict=True)
+            for writer, variable, (place, shape) in parts:
+                yield writer, variable, laid[place].reshape(shape)
+
+
 class PendingState:
     """Variables of a stage that runs op by op: writes are kept back until all went well.
 
@@ -206,10 +231,14 @@ class PendingState:
         self._latest: dict[Node, Any] = {}
         #: Changes of variables of which no other value was asked for.
         self._changes: dict[Node, list[_Change]] = {}
+        #: Writes of many variables of which no other value was asked for.
+        self._joint: list[JointWrite] = []
         self.current: Node | None = None
 
     def read(self, variable: Node) -> Value:
         """The value as the nodes so far left it."""
+        if self._joint:
+            self._take_apart(variable)
         if variable in self._latest:
             return self._latest[variable]
         if variable in self._changes:
@@ -246,6 +275,8 @@ class PendingState:
     def write(self, variable: Node, value: Value) -> None:
         """Notes a new value."""
         assert self.current is not None
+        if self._joint:
+            self._take_apart(variable)
         if variable in self._changes:
             self._make(variable)
         self.pending.append((self.current, variable, value))
@@ -266,6 +297,8 @@ class PendingState:
     def change(self, variables: Sequence[Node], change: Change) -> None:
         """Notes a change of several variables."""
         assert self.current is not None
+        if self._joint:
+            self._take_apart(*variables)
         if any(v in self._latest for v in variables):
             values = [np.array(self.read(v)) for v in variables]
             change(values)
@@ -277,12 +310,45 @@ class PendingState:
         for variable in variables:
             self._changes.setdefault(variable, []).append(noted)
 
+    def stored_values(self, variables: Sequence[Node]) -> list[Value] | None:
+        """The values of variables that no node has written so far; None if there are none."""
+        if self._joint or not (
+            self._latest.keys().isdisjoint(variables) and self._changes.keys().isdisjoint(variables)
+        ):
+            self._take_apart(*variables)
+            if any(v in self._latest or v in self._changes for v in variables):
+                return None
+        return self._stored.values(variables)
+
+    def write_together(self, write: JointWrite) -> bool:
+        """Notes new values of many variables."""
+        self._joint.append(write)
+        self.pending.append((write.writers[0], None, write))
+        return True
+
+    def _take_apart(self, *variables: Node) -> None:
+        """Makes of joint writes that concern a variable one of each variable."""
+        for joint in [j for j in self._joint if not j.concerned.isdisjoint(variables)]:
+            self._joint.remove(joint)
+            self._separate(joint)
+
+    def _separate(self, joint: JointWrite) -> None:
+        place = next(i for i, entry in enumerate(self.pending) if entry[2] is joint)
+        each = list(joint.each())
+        self.pending[place : place + 1] = each
+        self._latest.update((variable, value) for _, variable, value in each)
+
     def commit(self, writes: Writes, before: Node | None = None) -> None:
         """Stores what was written; given a node, only by writers that it comes after."""
+        if before is not None:
+            for joint in self._joint:
+                self._separate(joint)
         for writer, variable, value in self.pending:
             if before is not None and not writes.precede(writer, before):
                 continue
-            if variable is None:
+            if type(value) is JointWrite:
+                self._stored.store(value.each())
+            elif variable is None:
                 self._stored.change(value.variables, value.apply)
             else:
                 self._stored.write(variable, value)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from millrace.passes import pipeline
 from millrace.passes.node import Program, Setting
-from millrace.runtime.compilable import compilable
+from millrace.runtime import tiers
+from millrace.runtime.compilable import compilable, joinable
 from millrace.runtime.plan import Plan
 from millrace.runtime.stages import stages_of
 
@@ -16,6 +17,10 @@ def plan_of(program: Program, *, feeds_one_by_one: bool = False) -> Plan:
       program: All nodes of it run on this task.
       feeds_one_by_one: Whether its arguments arrive one after the other, in a partial run.
     """
-    setting = Setting(feeds_one_by_one=feeds_one_by_one, compilable=compilable)
+    setting = Setting(
+        feeds_one_by_one=feeds_one_by_one,
+        compilable=compilable,
+        joinable=None if tiers.mode() is tiers.Mode.NOW else joinable,
+    )
     grouped = pipeline.for_task(program.with_setting(setting))
     return Plan(grouped, stages_of(grouped, plan_of))

@@ -1,11 +1,12 @@
 """A stage some of whose shapes change: cut into parts that do and parts that do not.
 
 Ids of a batch, gathered rows, segment sums, sparse updates, a time axis: their lengths change with
-each batch. What comes after them often has fixed shapes: batch by width. Which is which is not
-guessed from names of ops but seen: tier 0 knows every shape. Nodes that touch a value whose shape
-has changed stay on tier 0, each by itself, so that one table's length never concerns another's;
-the others are stages of their own, which are compiled once, where that saves enough. One of those
-whose shapes change after all is cut again in the same way.
+each batch; strings and what sorts ids are nothing for XLA. What comes after them often has fixed
+shapes: batch by width. Which is which is not guessed from names of ops but seen: tier 0 knows every
+shape. Nodes that touch a value whose shape has changed stay on tier 0, each by itself, so that one
+table's length never concerns another's; the others are stages of their own, which are compiled
+once, where that saves enough. One of those whose shapes change after all is cut again in the same
+way.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any, Protocol
 from millrace.core.value import Context, Value
 from millrace.passes.node import Edge, Node, is_variable, is_variable_edge
 from millrace.passes.schedule import writes_state
-from millrace.runtime.stage_form import StageForm
+from millrace.runtime.stage_form import StageForm, decided_inside
 
 #: So many sets of shapes must have been seen.
 _ENOUGH = 3
@@ -30,6 +31,10 @@ class PureStage(Protocol):
 
     inputs: list[Edge]
     outputs: list[Edge]
+
+    @property
+    def compiles(self) -> int:
+        """How many programs were compiled for it."""
 
     def run(self, inputs: list[Value], step: Context) -> list[Value]:
         """As `Stage.run`."""
@@ -85,6 +90,11 @@ class SplitStage:
         self._form = form
         self.parts = parts
 
+    @property
+    def programs(self) -> int:
+        """How many programs were compiled for its parts."""
+        return sum(part.compiles for part in self.parts)
+
     def run(self, inputs: list[Value], step: Context) -> list[Value]:
         """Runs the stage; each part takes the locks of its own variables."""
         values = dict(zip(self._form.inputs, inputs, strict=True))
@@ -102,8 +112,8 @@ def split(form: StageForm, seen: SeenShapes, make: MakeStage) -> SplitStage | No
       seen: What its runs have shown.
       make: Makes a part.
     """
-    on_host = {node for node in form.nodes if _touches(node, seen.varying)}
-    if not on_host:
+    on_host = {node for node in form.nodes if _touches(node, seen.varying)} | form.host_nodes
+    if not on_host and form.is_one_program:
         return None
     least = max(_LEAST_SECONDS, _LEAST_SHARE * sum(seen.seconds.values()))
     while True:
@@ -152,6 +162,7 @@ def _groups(form: StageForm, on_host: set[Node]) -> list[tuple[tuple[int, bool],
     Writes, and what comes after them, follow all else: a step that fails has written nothing.
     """
     inside = set(form.nodes)
+    decided = set() if form.is_one_program else decided_inside(form.nodes)
     level: dict[Node, int] = {}
     idle: set[Node] = set()
     after_write: set[Node] = set()
@@ -171,6 +182,10 @@ def _groups(form: StageForm, on_host: set[Node]) -> list[tuple[tuple[int, bool],
                 if source not in idle:
                     hop = (source in on_host) is not (node in on_host)
                     found = max(found, level[source] + hop)
+            if node not in on_host:
+                for edge in node.inputs:
+                    if edge in decided and edge.node not in idle:
+                        found = max(found, level[edge.node] + 1)
             level[node] = found
     groups: dict[tuple[int, bool], list[Node]] = {}
     for node in form.nodes:

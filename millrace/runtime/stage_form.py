@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 
 from millrace.core.convert import is_filled
@@ -14,7 +16,7 @@ from millrace.passes.function_body import (
     length_inputs,
 )
 from millrace.passes.node import Edge, Node, is_variable_edge, variable_of
-from millrace.passes.schedule import SHAPE_QUERIES, static_positions
+from millrace.passes.schedule import SHAPE_QUERIES, is_folded, static_positions
 from millrace.runtime import guarded_writes, host_integers, trace_time_results
 from millrace.runtime.plain_update import is_plain_update
 from millrace.runtime.variable_use import VariableUse
@@ -42,12 +44,20 @@ class StageForm:
       is_little: Whether it only computes with whole numbers and truth values, without state.
       in_one_pass: Whether it is an update that a program makes in one pass through memory.
       has_loops: Whether a loop is in it, which looks whether its step is cancelled.
+      host_nodes: Those of its nodes that no program can have.
+      is_one_program: Whether all of it may be one program.
     """
 
     def __init__(
-        self, nodes: list[Node], outputs: list[Edge], name: str, owned: frozenset[Edge]
+        self,
+        nodes: list[Node],
+        outputs: list[Edge],
+        name: str,
+        owned: frozenset[Edge],
+        host_nodes: Collection[Node] = (),
     ) -> None:
         self.nodes = nodes
+        self.host_nodes = frozenset(host_nodes)
         self.outputs = outputs
         self.name = name
         self.owned = owned
@@ -82,10 +92,11 @@ class StageForm:
         self.dynamic = [i for i, edge in enumerate(self.inputs) if edge not in static]
         self.writes = guarded_writes.Writes(nodes)
         self.random_nodes = [n for n in nodes if is_random(n)]
-        self.is_empty = not outputs and not use.written and not self.has_checks
+        self.is_empty = not (outputs or use.written or self.has_checks or self.host_nodes)
         self.is_little = not (use.read or use.written) and host_integers.are_host_integers(nodes)
         self.in_one_pass = is_plain_update(nodes)
         self.has_loops = _has_loops(nodes)
+        self.is_one_program = not self.host_nodes and not decided_inside(nodes)
 
     def static_key(self, inputs: list[Value]) -> tuple[tuple[tuple[int, ...], str, bytes], ...]:
         """What the values that decide shapes are, in a form that can be compared."""
@@ -95,6 +106,18 @@ class StageForm:
     def is_owned(self, position: int) -> bool:
         """Whether the input at a position among `dynamic` is nobody else's."""
         return self.inputs[self.dynamic[position]] in self.owned
+
+
+def decided_inside(nodes: list[Node]) -> set[Edge]:
+    """Values made by some of the nodes that decide shapes in others: they must be there first."""
+    inside = set(nodes)
+    folded: dict[Edge, bool] = {}
+    return {
+        edge
+        for node in nodes
+        for i in static_positions(node)
+        if (edge := node.inputs[i]).node in inside and not is_folded(edge, folded)
+    }
 
 
 def _has_loops(nodes: list[Node]) -> bool:

@@ -36,6 +36,7 @@ from millrace.platform import limits
 from millrace.runtime import memory
 from millrace.runtime.broadcast_sums import BroadcastSum, BroadcastSums, sum_to
 from millrace.runtime.concat_cuts import ConcatCuts, cut
+from millrace.runtime.joint_updates import JointUpdate, joint_updates
 from millrace.runtime.kernel_call import (
     Invoker,
     Services,
@@ -82,12 +83,14 @@ class Line(NamedTuple):
       reads: Local variables that it uses.
       writes: Local variables that it sets.
       node: Whose it is.
+      inside: Lines that only run if it says so, and whose they are.
     """
 
     text: str
     reads: tuple[str, ...]
     writes: tuple[str, ...]
     node: Node | None
+    inside: Sequence[Line] = ()
 
 
 #: Lines of source, and whose each is.
@@ -227,6 +230,7 @@ def block(lines: Sequence[Line], live: Container[str], indent: str = " ") -> Tex
     text: Text = []
     for i, line in enumerate(lines):
         text.append((indent + line.text, line.node))
+        text += [(f"{indent} {inner.text}", inner.node) for inner in line.inside]
         if i in ends:
             text.append((f"{indent}del {', '.join(ends[i])}", line.node))
     return text
@@ -273,6 +277,7 @@ class Writer:
         #: Nodes that check less than their kernels do, with the names of their inputs.
         self.unchecked: dict[Node, list[str]] = {}
         self._refs: dict[Node, str] = {}
+        self._ref_count = 0
         self._inputs = [f"i{i}" for i in range(len(inputs))]
         for position, (edge, name) in enumerate(zip(inputs, self._inputs, strict=True)):
             self._name[edge] = name
@@ -284,6 +289,8 @@ class Writer:
         self._stacks = {edge for i, edge in enumerate(inputs) if i in stacks}
         self._sums = BroadcastSums((), ())
         self._cuts = ConcatCuts((), ())
+        #: Updates that are made together, by the last of them.
+        self._joint: dict[Node, JointUpdate] = {}
 
     # -- The source ------------------------------------------------------------------------
 
@@ -291,8 +298,13 @@ class Writer:
         """The lines of the function that runs the nodes and returns the outputs."""
         if not self._observed:  # Who observes wants all values.
             self._look_for_patterns(nodes, outputs)
+            self._joint = joint_updates(nodes, self._snapshots)
         for number, node in enumerate(nodes):
-            self._add(node, f"{number}")
+            joint = self._joint.get(node)
+            if joint is None:
+                self._add(node, f"{number}")
+            elif node is joint.nodes[-1]:
+                self._add_joint(joint, f"{number}")
         results = [self._value(edge) for edge in outputs]
         returned: Text = [(f" return [{', '.join(results)}]", None)]
         return self._head() + block(self._lines, set(results)) + returned
@@ -341,7 +353,8 @@ class Writer:
     def _ref(self, variable: Node) -> str:
         found = self._refs.get(variable)
         if found is None:
-            found = self._refs[variable] = f"V{len(self._refs)}"
+            self._ref_count += 1
+            found = self._refs[variable] = f"V{self._ref_count}"
         return found
 
     def _current(self, variable: Node, node: Node, number: str) -> str:
@@ -349,7 +362,7 @@ class Writer:
         found = self._read.get(variable)
         if found is None:
             found = self._read[variable] = f"vr{number}_{len(self._read)}"
-            self._put(f"{found} = {self._ref(variable)}.read()", node, (), (found,))
+            self._put(f"{found} = state.read({self._global(variable)})", node, (), (found,))
         return found
 
     def _input(self, node: Node, way: Value, number: str) -> str:
@@ -655,6 +668,30 @@ class Writer:
         values = [name for name in results if name != "_"]
         self._put(f"{', '.join(results)}, = {text}", node, names, values)
         self._odd.update(odd_outputs(node, self._odd))
+
+    def _add_joint(self, joint: JointUpdate, number: str) -> None:
+        """Updates made as one; if they cannot be, each by itself."""
+        last = joint.nodes[-1]
+        ways = form_of(last).inputs
+        hyper = [self._input(last, ways[position], number) for position in joint.hyper]
+        gradients = [self._value(edge) for edge in joint.gradients]
+        lines, self._lines = self._lines, []
+        refs, self._refs = self._refs, dict(self._refs)
+        current = dict(self._read)
+        for i, node in enumerate(joint.nodes):
+            self._add(node, f"{number}_{i}")
+        new = [(v, name) for v, name in self._refs.items() if v not in refs]
+        inside = [
+            Line(f"{name} = VariableRef(state, {self._global(v)})", (), (), v) for v, name in new
+        ]
+        inside += self._lines
+        self._lines, self._refs = lines, refs
+        self._read = {v: name for v, name in current.items() if v not in joint.variables}
+        name = self._global(joint)
+        text = f"if not {name}.apply(state, [{', '.join(gradients)}], [{', '.join(hyper)}]):"
+        own = {name for line in inside for name in line.writes}
+        reads = {*gradients, *hyper, *(name for line in inside for name in line.reads)} - own
+        self._lines.append(Line(text, tuple(sorted(reads)), (), last, inside))
 
     def _add_sum(self, node: Node, number: str, fused: BroadcastSum) -> None:
         """A gradient that is summed to the shape of an operand that was broadcast."""

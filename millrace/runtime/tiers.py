@@ -5,10 +5,13 @@ of shapes. A step never waits for the compiler: a program is compiled in the bac
 seems to pay, and taken when it is ready and measured to be quicker.
 
 When does it pay? Nobody knows how often a shape will come back; but who waits until tier 0 has
-cost as much as compiling will, pays at most twice what the best choice would have cost. The first
-program of a stage is made three times as early, for most stages always meet the same shapes; each
-further one must have cost as much more as there are programs already. A stage of which parts have
-programs of their own (`split_stage`) gets one only when its shapes have long stayed the same.
+cost as much as compiling will, pays at most twice what the best choice would have cost. What
+compiling costs, and which share of tier 0's time programs save, is learned from the programs of
+this process (`Experience`). The first program of a stage that pays within a few hundred runs is
+made three times as early, for most stages always meet the same shapes; each further one must have
+cost as much more as there are programs already. A stage of which parts have programs of their own
+(`split_stage`) gets one only when its shapes have long stayed the same; and whether the parts are
+quicker than the whole on tier 0 is measured by turns (`Turns`).
 
 `MILLRACE_COMPILE=now` compiles in front of the step that wants a program, for measurements and
 tests that count programs; `never` stays on tier 0.
@@ -20,6 +23,7 @@ import contextlib
 import enum
 import os
 import queue
+import statistics
 import threading
 import time
 from collections import OrderedDict
@@ -36,12 +40,21 @@ MAX_PROGRAMS = 24
 _MAX_KNOWN = 512
 #: What compiling is expected to take before a stage was compiled: in all, and for each node.
 _SECONDS, _SECONDS_PER_NODE = 0.2, 0.01
+#: A program that pays within so many runs is made early.
+_SOON = 300
+#: How much what was seen last counts for what is expected next.
+_LATEST_SHARE = 0.5
+#: It is always thought possible that so much of tier 0's time is saved.
+_LEAST_SAVED = 0.1
 #: A stage that has met no more sets of shapes may always meet the same.
 _FEW_SHAPES = 2
 #: What share of that tier 0 must have cost before the first program of a stage is made.
 _FIRST_SHARE = 0.3
-#: After so many runs of a program it is known how long it takes; the first is not counted.
-_MEASURED_RUNS = 3
+#: After so many runs of a program it is known how long it takes; the first is not counted. One
+#: that takes many times as long as tier 0 is known earlier.
+_MEASURED_RUNS, _FEW_RUNS, _MUCH_LONGER = 10, 3, 3.0
+#: Of so many runs of each of two ways it is known which is quicker.
+_TURNS = 9
 #: A compile that takes longer does not hold up others; so many such ones run at a time.
 _LONG_COMPILE_SECONDS, _MAX_SLOW = 5.0, 3
 #: A program stays if it takes at most so many times what tier 0 takes.
@@ -96,6 +109,61 @@ CHANGING: dict[str, int] = {}
 _FEW_CHANGES, _MAX_CHANGING = 8, 32
 
 
+class Experience:
+    """What compiling has cost and brought in this process.
+
+    Attributes:
+      seconds_per_node: What it takes to compile, for each node.
+      saved: Which share of tier 0's time programs have saved.
+    """
+
+    def __init__(self) -> None:
+        self.seconds_per_node = _SECONDS_PER_NODE
+        self.saved = 1.0
+
+    def note_compile(self, nodes: int, seconds: float) -> None:
+        """Notes how long a program of so many nodes took to compile."""
+        found = max(0.0, seconds - _SECONDS) / max(1, nodes)
+        self.seconds_per_node += _LATEST_SHARE * (found - self.seconds_per_node)
+
+    def note_saving(self, share: float) -> None:
+        """Notes which share of tier 0's time a program saves."""
+        self.saved += _LATEST_SHARE * (max(_LEAST_SAVED, share) - self.saved)
+
+    def expected_seconds(self, nodes: int) -> float:
+        """What compiling a stage is expected to take."""
+        return _SECONDS + self.seconds_per_node * nodes
+
+
+#: Of this process.
+EXPERIENCE = Experience()
+
+
+class Turns:
+    """Which of two ways to run a stage is quicker, found out by running both by turns.
+
+    Attributes:
+      better: 0 or 1, once it is known; until then None.
+    """
+
+    def __init__(self) -> None:
+        self._seconds: tuple[list[float], list[float]] = [], []
+        self.better: int | None = None
+
+    @property
+    def next(self) -> int:
+        """Which way to take now."""
+        first, second = self._seconds
+        return int(len(second) < len(first))
+
+    def note(self, way: int, seconds: float) -> None:
+        """Notes how long a way took; the first time of each is not counted."""
+        self._seconds[way].append(seconds)
+        if min(map(len, self._seconds)) > _TURNS:
+            medians = [statistics.median(seconds[1:]) for seconds in self._seconds]
+            self.better = medians.index(min(medians))
+
+
 class Shape:
     """One set of shapes that a stage has met.
 
@@ -146,7 +214,12 @@ class Shape:
         if self.program_runs == 1:
             return
         self.program_best = min(self.program_best, seconds)
-        if self.program_runs > _MEASURED_RUNS and self.program_best > self.best * _TOLERANCE:
+        limit = self.best * _TOLERANCE
+        if self.program_runs <= _MEASURED_RUNS:
+            limit *= _MUCH_LONGER
+        if self.program_runs > _FEW_RUNS and (self.is_measured or self.program_best > limit):
+            EXPERIENCE.note_saving(1.0 - self.program_best / self.best)
+        if self.program_runs > _FEW_RUNS and self.program_best > limit:
             self.program = None
             self.reason = (
                 f"the program takes {self.program_best * 1e6:.0f} us, "
@@ -167,7 +240,9 @@ class Programs:
         self.counts = Counts()
         self._shapes: OrderedDict[Any, Shape] = OrderedDict()
         self._lock = threading.Lock()
-        self._expected = _SECONDS + _SECONDS_PER_NODE * node_count
+        self._node_count = node_count
+        #: What compiling took the last time.
+        self._took: float | None = None
 
     def shape(self, signature: Hashable) -> Shape:
         """What is known of a set of shapes."""
@@ -190,10 +265,14 @@ class Programs:
         """Whether these shapes should be compiled now; true once."""
         if shape.is_queued or shape.runs < 2:
             return False
+        expected = self._took
+        if expected is None:
+            expected = EXPERIENCE.expected_seconds(self._node_count)
         share = self.counts.compiles + 1.0
-        if len(self._shapes) <= _FEW_SHAPES and not self.counts.compiles:
+        is_first = len(self._shapes) <= _FEW_SHAPES and not self.counts.compiles
+        if is_first and shape.seconds * _SOON >= expected * shape.runs:
             share = _FIRST_SHARE
-        if shape.seconds < share * self._expected:
+        if shape.seconds * EXPERIENCE.saved < share * expected:
             return False
         with self._lock:
             if shape.is_queued:
@@ -204,7 +283,8 @@ class Programs:
 
     def add(self, shape: Shape, program: Jitted, seconds: float) -> None:
         """Takes a compiled program in; the one used longest ago goes if there are many."""
-        self._expected = seconds
+        self._took = seconds
+        EXPERIENCE.note_compile(self._node_count, seconds)
         for counts in (self.counts, COUNTS):
             counts.compiles += 1
             counts.seconds += seconds

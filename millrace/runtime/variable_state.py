@@ -7,7 +7,7 @@ inside a program that is being traced (`TracedState`).
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -144,7 +144,13 @@ class StoredState:
 
     def read(self, variable: Node) -> Value:
         """The current value; FailedPreconditionError when there is none."""
-        value = self.read_slot(self.slot(variable))
+        slot = self._slots.get(variable)
+        if slot is None:
+            slot = self._resources.variable(*variable_key(variable))
+        value = slot.value
+        if type(value) is np.ndarray:
+            return value
+        value = self.read_slot(slot)
         if value is None:
             raise uninitialized(variable)
         return value
@@ -171,6 +177,19 @@ class StoredState:
         if not isinstance(value, jax.Array):
             value = owned(value)
         self.slot(variable).value = value
+
+    def values(self, variables: Sequence[Node]) -> list[Value] | None:
+        """The current values; None if one is missing."""
+        found = [self.slot(variable).value for variable in variables]
+        if all(type(value) is np.ndarray for value in found):
+            return found
+        found = [self.read_slot(self.slot(variable)) for variable in variables]
+        return None if any(value is None for value in found) else found
+
+    def store(self, each: Iterable[tuple[Node, Node, Value]]) -> None:
+        """Stores values that nobody else has: (writer, variable, value)."""
+        for _, variable, value in each:
+            self.slot(variable).value = value
 
     def write_rows(self, variable: Node, rows: Value, values: Value) -> None:
         """Replaces rows, in place if nobody else looks at the variable; its lock is held."""

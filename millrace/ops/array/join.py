@@ -7,6 +7,7 @@ host.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import numbers
 from collections.abc import Sequence
@@ -365,6 +366,22 @@ def Pack(values: list[Any], *, axis: int, xp: Any) -> Any:
     places = len(first) + 1
     place = normal_axis(axis, places, f"axis = {axis} not in [{-places}, {places})")
     return xp.stack(values, place)
+
+
+@Pack.on_host
+def _(node: Any, known: Any) -> Any:
+    axis = node.attrs["axis"]
+    if axis not in (0, -1) or not np.dtype(node.attrs["T"].as_numpy_dtype).isbuiltin:
+        return None
+    whole = functools.partial(Pack.kernel, axis=axis, xp=np)
+
+    def packed(values: list[Any]) -> Any:
+        for value in values:
+            if value.ndim:
+                return whole(values)
+        return np.array([value.item() for value in values], values[0].dtype)
+
+    return packed
 
 
 @Pack.gradient

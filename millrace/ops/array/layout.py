@@ -5,6 +5,7 @@ Kernels are dual: strings are rearranged on the host.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -418,6 +419,27 @@ def Tile(input: Any, multiples: Any, *, xp: Any) -> Any:
         if times < 0:
             raise ValueError(f"Expected multiples[{i}] >= 0, but got {times}")
     return xp.tile(input, multiples.tolist()) if input.ndim else input
+
+
+@Tile.on_host
+def _(node: Any, known: Any) -> Any:
+    whole = functools.partial(Tile.kernel, xp=np)
+
+    def tiled(input: Any, multiples: Any) -> Any:
+        times = multiples.tolist()
+        if multiples.ndim != 1 or len(times) != input.ndim or min(times, default=0) < 1:
+            return whole(input, multiples)
+        for axis, count in enumerate(times):
+            if count > 1:
+                if input.shape[axis] == 1:
+                    shape = list(input.shape)
+                    shape[axis] = count
+                    input = np.broadcast_to(input, shape)
+                else:
+                    input = np.concatenate([input] * count, axis)
+        return np.ascontiguousarray(input)
+
+    return tiled
 
 
 @Tile.gradient

@@ -8,6 +8,7 @@ and tensors, which indexing builds, is known in its numbers.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -203,6 +204,27 @@ def _dynamic_starts(starts: list[Any]) -> list[Any]:
     """Zero for starts that were dealt with, all of one type, as XLA wants it."""
     kind = next(s.dtype for s in starts if not isinstance(s, int))
     return [np.zeros((), kind) if isinstance(s, int) else s.astype(kind) for s in starts]
+
+
+@Slice.on_host
+def _(node: Any, known: Any) -> Any:
+    whole = functools.partial(Slice.kernel, xp=np, node=node, check=constant_value.check_now)
+
+    def box(input: Any, begin: Any, size: Any) -> Any:
+        starts, lengths = begin.tolist(), size.tolist()
+        if type(starts) is not list or type(lengths) is not list:
+            return whole(input, begin, size)
+        if not len(starts) == len(lengths) == input.ndim:
+            return whole(input, begin, size)
+        parts = []
+        for start, length, count in zip(starts, lengths, input.shape, strict=True):
+            end = count if length == -1 else start + length
+            if not 0 <= start <= end <= count:
+                return whole(input, begin, size)
+            parts.append(_range(start, end))
+        return input[tuple(parts)]
+
+    return box
 
 
 @Slice.gradient

@@ -220,6 +220,7 @@ def _mean_along(input: Any, axes: Any, dtype: Any, out: Any, keep_dims: bool) ->
 
 
 Sum.on_host(_with_known_axes(np.add.reduce))
+Prod.on_host(_with_known_axes(np.multiply.reduce))
 Mean.on_host(_with_known_axes(_mean_along, lambda x: x.size and x.dtype.char in "fd"))
 Max.on_host(_with_known_axes(np.maximum.reduce, lambda x: x.size))
 Min.on_host(_with_known_axes(np.minimum.reduce, lambda x: x.size))

@@ -25,6 +25,7 @@ from millrace.ops.array import identity as array_identity
 from millrace.ops.array import join as array_join
 from millrace.ops.array import select as array_select
 from millrace.ops.array import shape as array_shape
+from millrace.ops.array.rules import are_rows
 from millrace.ops.sparse.sparse import as_sparse, sparse_reorder, sparse_tensor_to_dense
 from millrace.platform import limits
 
@@ -79,15 +80,19 @@ def SparseFillEmptyRows(indices: Any, values: Any, dense_shape: Any, default_val
     rows = int(dense_shape[0])
     limits.check_array(rows, 8 * (indices.shape[1] + 7), "the filled rows")
     row = indices[:, 0]
-    for i in np.flatnonzero((row < 0) | (row >= rows)):
+    bad = () if are_rows(row, rows) else np.flatnonzero((row < 0) | (row >= rows))
+    for i in bad:
         if rows == 0:
             raise ValueError(
                 f"Received SparseTensor with dense_shape[0] = 0 but indices.shape[0] = {len(row)}"
             )
         wrong = f"{row[i]} < 0" if row[i] < 0 else f"{row[i]} >= {rows}"
         raise ValueError(f"indices({i}, 0) is invalid: {wrong}")
-    empty = np.bincount(row, minlength=rows)[:rows] == 0
+    empty = np.ones(rows, bool)
+    empty[row] = False
     missing = np.flatnonzero(empty)
+    if not len(missing) and bool((row[1:] >= row[:-1]).all()):
+        return indices, values, empty, np.arange(len(row))
     all_rows = np.concatenate([row, missing])
     order = np.argsort(all_rows, kind="stable")
     new_indices = np.zeros((len(all_rows), indices.shape[1]), np.int64)

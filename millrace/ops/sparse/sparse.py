@@ -7,6 +7,8 @@ run on the host.
 
 from __future__ import annotations
 
+import functools
+import math
 import numbers
 from typing import Any
 
@@ -14,7 +16,7 @@ import numpy as np
 
 from millrace.core import dtypes
 from millrace.core.tensor_shape import TensorShape, unknown_shape
-from millrace.graph.constant_value import constant_value, constant_value_as_shape
+from millrace.graph.constant_value import check_now, constant_value, constant_value_as_shape
 from millrace.graph.convert import convert_to_tensor
 from millrace.graph.defaults import name_scope
 from millrace.graph.define import op
@@ -379,6 +381,32 @@ def SparseReshape(
     if not columns:
         return xp.zeros((count, 0), np.int64), sizes
     return xp.stack(columns[::-1], axis=1), sizes
+
+
+@SparseReshape.on_host
+def _(node: Any, known: Any) -> Any:
+    whole = functools.partial(SparseReshape.kernel, xp=np, check=check_now)
+
+    def reshaped(input_indices: Any, input_shape: Any, new_shape: Any) -> Any:
+        if input_shape.ndim != 1 or new_shape.ndim != 1 or input_indices.ndim != 2:
+            return whole(input_indices, input_shape, new_shape)
+        old, new = input_shape.tolist(), new_shape.tolist()
+        total = math.prod(old)
+        if -1 in new:
+            others = -math.prod(new)
+            if others > 0:
+                new[new.index(-1)] = total // others
+        if input_indices.shape[1] != len(old) or min(new, default=0) < 0 or math.prod(new) != total:
+            return whole(input_indices, input_shape, new_shape)
+        if old == new:
+            return input_indices, input_shape
+        position = linear_index(np, input_indices, input_shape)
+        found = np.empty((len(position), len(new)), np.int64)
+        for k in range(len(new) - 1, -1, -1):
+            position, found[:, k] = np.divmod(position, max(new[k], 1))
+        return found, np.array(new, np.int64)
+
+    return reshaped
 
 
 def sparse_reshape(sp_input: Any, shape: Any, name: str | None = None) -> SparseTensor:

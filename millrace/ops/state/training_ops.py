@@ -27,7 +27,12 @@ from millrace.ops.cluster import few_unique as _few  # noqa: F401 - registers it
 from millrace.ops.cluster import routed_rows as _between_tasks  # noqa: F401 - registers itself
 from millrace.ops.cluster.padded_unique import padding
 from millrace.ops.state import training_rules as rules
-from millrace.ops.state.row_updates import ROW_UPDATES, RowUpdate
+from millrace.ops.state.row_updates import (
+    DENSE_UPDATES,
+    ROW_UPDATES,
+    DenseUpdate,
+    RowUpdate,
+)
 from millrace.ops.state.variable_ops import shape_behind_handle, shape_text
 from millrace.ops.state.variable_slices import in_bounds
 
@@ -422,6 +427,12 @@ def _form(algorithm: _Algorithm, by_handle: bool, sparse: bool) -> Op:
     made = decorate(update)
     made.on_host(_on_host(algorithm, sparse=False))
     one_pass.UPDATES.add(made.name)
+    first = len(algorithm.variables)
+    places = {name: first + i for i, name in enumerate(algorithm.inputs)}
+    gradient = places.pop(algorithm.gradient)
+    DENSE_UPDATES[made.name] = DenseUpdate(
+        first, gradient, tuple(places.items()), algorithm.flags, algorithm.rule
+    )
     return made
 
 

@@ -71,6 +71,7 @@ class Group(NamedTuple):
 
     nodes: list[Node]
     is_compiled: bool
+    host_nodes: set[Node]
     name: str
     around: Surroundings
 
@@ -117,7 +118,7 @@ TABLE: tuple[Row, ...] = (
     Row(
         "any pure nodes",
         lambda g: g.is_compiled,
-        lambda g: CompiledStage(g.nodes, g.wanted, g.name, g.around.owned),
+        lambda g: CompiledStage(g.nodes, g.wanted, g.name, g.around.owned, host_nodes=g.host_nodes),
     ),
     Row(
         "a region of TensorFlow 1.x control flow",
@@ -178,7 +179,7 @@ def stages_of(program: Program, make_plan: Callable[[Program], Plan]) -> list[St
     around = Surroundings(program, program.stages, make_plan)
     found: list[Stage] = []
     for i, each in enumerate(program.stages):
-        group = Group(each.nodes, each.compiled, f"stage_{i}", around)
+        group = Group(each.nodes, each.compiled, each.host_nodes, f"stage_{i}", around)
         stage = next(row.make(group) for row in TABLE if row.applies(group))
         if stage is not None:
             found.append(stage)

@@ -59,8 +59,7 @@ def test_an_error_names_the_node_and_keeps_what_was_written_before_it() -> None:
     with tf.control_dependencies([tf.assign(v, [5.0, 6.0])]):
         bad = tf.reshape(x, [3, -1], name="shaped")
     good = tf.Variable(0.0)
-    with tf.control_dependencies([bad]):
-        late = tf.assign(good, 1.0)
+    late = tf.assign(good, tf.reduce_sum(bad))
     with tf.Session() as sess:
         sess.run(tf.global_variables_initializer())
         with pytest.raises(tf.errors.InvalidArgumentError, match=r"multiple of 3\s.*node shaped"):

@@ -17,6 +17,7 @@ from millrace.runtime.variable_state import writable
 @pytest.fixture(autouse=True)
 def in_background(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("MILLRACE_COMPILE", "background")
+    monkeypatch.setattr(tiers, "EXPERIENCE", tiers.Experience())
     yield
     assert tiers.COMPILER.wait(60)
 
@@ -39,6 +40,7 @@ def test_the_first_step_does_not_wait_for_a_compiler() -> None:
 
 def test_shapes_that_come_back_get_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tiers, "_FIRST_SHARE", 0.0)
+    monkeypatch.setattr(tiers, "_SOON", 1e12)
     monkeypatch.setattr(tiers, "_TOLERANCE", float("inf"))
     x = tf.placeholder(tf.float32, [None, 3])
     total = tf.reduce_sum(tf.nn.softmax(x) * x)
@@ -69,6 +71,7 @@ def test_compiles_do_not_grow_with_the_number_of_shapes() -> None:
 
 def test_variables_go_from_one_tier_to_the_other_and_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tiers, "_FIRST_SHARE", 0.0)
+    monkeypatch.setattr(tiers, "_SOON", 1e12)
     monkeypatch.setattr(tiers, "_TOLERANCE", float("inf"))
     x = tf.placeholder(tf.float32, [None])
     v = tf.Variable(0.0)
@@ -87,16 +90,87 @@ def test_a_program_that_is_slower_than_numpy_is_not_used() -> None:
     shape = tiers.Shape()
     shape.program = object()
     shape.note_host_run(0.001)
-    for seconds in (9.0, 0.002, 0.003, 0.002):
+    for seconds in (9.0, *[0.003, 0.002] * 5):
         assert shape.program is not None
         shape.note_program_run(seconds)
     assert shape.program is None
     assert "2000 us" in shape.reason
 
 
+def test_a_program_that_is_many_times_slower_is_given_up_soon() -> None:
+    shape = tiers.Shape()
+    shape.program = object()
+    shape.note_host_run(0.001)
+    for seconds in (9.0, 0.008, 0.009, 0.008):
+        assert shape.program is not None
+        shape.note_program_run(seconds)
+    assert shape.program is None
+
+
+def test_programs_that_saved_nothing_make_the_next_ones_come_later() -> None:
+    experience = tiers.Experience()
+    for _ in range(3):
+        experience.note_saving(-2.0)
+    assert experience.saved < 0.3
+    experience.note_compile(100, 10.0)
+    assert experience.expected_seconds(100) > 2.0
+
+
+def test_two_ways_are_compared_by_turns() -> None:
+    turns = tiers.Turns()
+    ways = []
+    while turns.better is None:
+        ways.append(turns.next)
+        turns.note(ways[-1], 5.0 if len(ways) < 3 else (0.002, 0.001)[ways[-1]])
+    assert turns.better == 1
+    assert ways[:4] == [0, 1, 0, 1]
+    assert len(ways) == 20
+
+
+def test_parts_that_make_a_stage_no_quicker_are_given_up() -> None:
+    ids = tf.placeholder(tf.int64, [None])
+    w = tf.Variable(np.ones([8, 8], np.float32))
+    bag = tf.unsorted_segment_sum(tf.gather(w, ids), ids % 4, 4)
+    loss = tf.reduce_mean(tf.square(tf.matmul(tf.nn.relu(tf.matmul(bag, w)), w)))
+    train = tf.train.GradientDescentOptimizer(0.01).minimize(loss)
+    with pytest.MonkeyPatch.context() as patch, tf.Session() as sess:
+        patch.setattr(tiers, "_FIRST_SHARE", 0.0)
+        patch.setattr(tiers, "_SOON", 1e12)
+        patch.setattr(tiers, "_TOLERANCE", float("inf"))
+        patch.setattr(tiers.Turns, "note", lambda self, way, seconds: setattr(self, "better", 0))
+        for limit in ("_LEAST_SECONDS", "_LEAST_SHARE"):
+            patch.setattr(split_stage, limit, 0.0)
+        sess.run(tf.global_variables_initializer())
+        for n in range(1, 20):
+            sess.run(train, {ids: np.arange(n) % 8})
+            ended()
+        runs = tiers.COUNTS.program_runs
+        for n in range(20, 30):
+            sess.run(train, {ids: np.arange(n) % 8})
+        assert tiers.COUNTS.program_runs == runs
+
+
+def test_host_nodes_that_only_compute_are_part_of_the_line() -> None:
+    text = tf.placeholder(tf.string, [None])
+    ids = tf.string_to_hash_bucket_fast(text, 10)
+    table = tf.Variable(np.arange(20, dtype=np.float32).reshape(10, 2))
+    distinct, places = tf.unique(ids)
+    rows = tf.gather(tf.gather(table, distinct), places)
+    loss = tf.reduce_sum(tf.square(rows))
+    train = tf.train.AdagradOptimizer(0.1).minimize(loss)
+    with tf.Session() as sess:
+        sess.run(tf.global_variables_initializer())
+        seen = tf.RunMetadata()
+        options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
+        for _ in range(3):
+            sess.run([train, loss], {text: [b"a", b"b", b"a"]}, options, seen)
+        nodes = [n.node_name for d in seen.step_stats.dev_stats for n in d.node_stats]
+        assert [name for name in nodes if name.startswith("stage")] == ["stage_0"]
+
+
 def test_compiling_waits_until_numpy_has_cost_as_much(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tiers, "_SECONDS", 1.0)
-    monkeypatch.setattr(tiers, "_SECONDS_PER_NODE", 0.0)
+    monkeypatch.setattr(tiers.EXPERIENCE, "seconds_per_node", 0.0)
     monkeypatch.setattr(tiers, "_FIRST_SHARE", 0.1)
     programs = tiers.Programs(5)
     shape = programs.shape("a")
@@ -204,6 +278,7 @@ def test_what_keeps_its_shape_is_compiled_though_other_parts_change() -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tiers, "_FIRST_SHARE", 0.0)
+        patch.setattr(tiers, "_SOON", 1e12)
         patch.setattr(tiers, "_TOLERANCE", float("inf"))
         for limit in ("_LEAST_SECONDS", "_LEAST_SHARE"):
             patch.setattr(split_stage, limit, 0.0)  # Such small parts are not worth a program.
