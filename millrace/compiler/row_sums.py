@@ -25,7 +25,7 @@ _ones: dict[Any, Any] = {}
 _numbers = np.arange(1024, dtype=np.int32)
 
 
-def add_rows(total: Any, to: Any, rows: Any, source: Any) -> None:
+def add_rows(total: Any, to: Any, rows: Any, source: Any, factors: Any = None) -> None:
     """Adds for every k row `source[k]` of `rows` to row `to[k]` of `total`, in their order.
 
     Args:
@@ -33,19 +33,23 @@ def add_rows(total: Any, to: Any, rows: Any, source: Any) -> None:
       to: int32, all of them rows of `total`: nobody checks.
       rows: A matrix without gaps, as wide as `total` and of its type.
       source: int32, as many as `to`, all of them rows of `rows`.
+      factors: What each row is multiplied by, of the type of `total`; None for 1.
     """
     loop = _loop()
     if loop is None:
         # Element by element: NumPy takes three times as long to add up whole rows.
         width = total.shape[1]
         elements = to[:, None].astype(np.intp) * width + np.arange(width)
-        np.add.at(total.reshape(-1), elements.reshape(-1), rows[source].reshape(-1))
+        parts = rows[source] if factors is None else rows[source] * factors[:, None]
+        np.add.at(total.reshape(-1), elements.reshape(-1), parts.reshape(-1))
         return
     count = len(to)
-    ones = _ones.get(total.dtype)
-    if ones is None or len(ones) < count:
-        ones = _ones[total.dtype] = np.ones(count, total.dtype)
-    loop(count, total.shape[1], to, source, ones[:count], rows.reshape(-1), total.reshape(-1))
+    if factors is None:
+        factors = _ones.get(total.dtype)
+        if factors is None or len(factors) < count:
+            factors = _ones[total.dtype] = np.ones(count, total.dtype)
+        factors = factors[:count]
+    loop(count, total.shape[1], to, source, factors, rows.reshape(-1), total.reshape(-1))
 
 
 def in_order(count: int) -> Any:

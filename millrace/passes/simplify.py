@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from millrace.core.value import Attr
-from millrace.passes.frames import has_control_flow
+from millrace.passes.frames import REGION, WAITING_REGION, has_control_flow
 from millrace.passes.function_body import functions_of
 from millrace.passes.node import Edge, Node, Program, is_variable, is_variable_edge
 from millrace.passes.schedule import topological_order, writes_state
@@ -30,7 +30,7 @@ _IDLE_ATTRS = frozenset(("_class", "_output_shapes", "use_locking"))
 
 def share_repeated(program: Program) -> Program:
     """Lets nodes that compute the same from the same share one of them."""
-    if has_control_flow(program):
+    if _has_old_loops(program):
         return program
     fixed = {edge.node for edge in program.arguments} | set(program.targets)
     first: dict[Hashable, Node] = {}
@@ -59,7 +59,7 @@ def share_repeated(program: Program) -> Program:
 
 def drop_unused(program: Program) -> Program:
     """Drops nodes whose values nobody uses: who waited for them waits for what they waited for."""
-    if has_control_flow(program):
+    if _has_old_loops(program):
         return program
     kept = {edge.node for edge in (*program.results, *program.arguments)} | set(program.targets)
     used: dict[Node, int] = dict.fromkeys(program.nodes, 0)
@@ -94,6 +94,12 @@ def drop_unused(program: Program) -> Program:
                 node.controls = sources[node]
     smaller.nodes = [node for node in smaller.nodes if node not in lost]
     return smaller
+
+
+def _has_old_loops(program: Program) -> bool:
+    """Whether it has TensorFlow 1.x control flow: its regions know the edges that they take."""
+    regions = (REGION, WAITING_REGION)
+    return has_control_flow(program) or any(n.definition in regions for n in program.nodes)
 
 
 def _is_there(node: Node) -> bool:

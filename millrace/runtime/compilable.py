@@ -55,6 +55,8 @@ def _can_join(node: Node) -> bool:
     definition = node.definition
     return (
         (definition.runs_on_numpy if definition.is_pure else definition.kind == "host")
+        # Those of partitions and regions are more than their inputs and attributes tell.
+        and (definition.is_pure or not node.type.startswith("_"))
         and not definition.is_stateful
         and "File" not in node.type
         and bool(node.inputs and node.output_types)

@@ -45,7 +45,15 @@ from millrace.runtime.stage_program import (
 )
 from millrace.runtime.step import Step
 from millrace.runtime.tier_choices import HOST, PROGRAM, TierChoices
-from millrace.runtime.tiers import COMPILER, COUNTS, Mode, Programs, Shape, Turns
+from millrace.runtime.tiers import (
+    COMPILER,
+    COUNTS,
+    SAMPLED_RUNS,
+    Mode,
+    Programs,
+    Shape,
+    Turns,
+)
 from millrace.runtime.variable_state import owned
 from millrace.runtime.variable_use import VariableUse
 
@@ -115,6 +123,7 @@ class CompiledStage:
         #: programs the parts had when it was last asked.
         self._turns: Turns | None = None
         self._compared_programs = 0
+        self._runs_since_split = 0
         #: How many more runs are made on NumPy before the stage is worth a program.
         self._runs_on_host = host_integers.RUNS if form.is_little else 0
         self._is_interpreted = False
@@ -220,9 +229,9 @@ class CompiledStage:
         start, cpu = time.perf_counter(), time.thread_time()
         if step.tier_choices is not None:
             step.tier_choices.note(HOST)
-        takes_parts = self._split is not None and step.tier_choices is None
-        if takes_parts and self._turns is not None:
-            takes_parts = bool(self._turns.next)
+        takes_parts = (
+            self._split is not None and step.tier_choices is None and self._takes_parts(self._split)
+        )
         if takes_parts:
             assert self._split is not None
             outputs = self._split.run(inputs, step)
@@ -247,12 +256,23 @@ class CompiledStage:
                 self._seen = None
         return outputs
 
+    def _takes_parts(self, parts: SplitStage) -> bool:
+        """Whether a run goes through the parts of the stage.
+
+        Without programs of theirs the whole is quicker: then few runs do, to see what they cost.
+        """
+        if self._turns is not None:
+            return bool(self._turns.next)
+        self._runs_since_split += 1
+        return parts.programs > 0 or self._runs_since_split % SAMPLED_RUNS == 0
+
     def _compare_parts(self, takes_parts: bool, seconds: float) -> None:
         """Gives up the parts of the stage if their programs make it no quicker."""
         assert self._split is not None
         if self._turns is None:
             if self._split.programs > self._compared_programs:
                 self._compared_programs = self._split.programs
+                self._split.note_every_run()
                 self._turns = Turns()
             return
         self._turns.note(int(takes_parts), seconds)
@@ -294,7 +314,9 @@ class CompiledStage:
         self, nodes: list[Node], outputs: list[Edge], name: str, on_host: bool
     ) -> CompiledStage:
         mode = Mode.NEVER if on_host else self._mode
-        return CompiledStage(nodes, outputs, name, self._form.owned, mode)
+        part = CompiledStage(nodes, outputs, name, self._form.owned, mode)
+        part.programs.runs_per_note = SAMPLED_RUNS
+        return part
 
     def _run_program(self, shape: Shape, inputs: list[Value], step: Step) -> list[Value]:
         """Runs the program of these shapes."""

@@ -19,6 +19,7 @@ from millrace.core.value import Context, Value
 from millrace.passes.node import Edge, Node, is_variable, is_variable_edge
 from millrace.passes.schedule import writes_state
 from millrace.runtime.stage_form import StageForm, decided_inside
+from millrace.runtime.tiers import Programs
 
 #: So many sets of shapes must have been seen.
 _ENOUGH = 3
@@ -31,6 +32,7 @@ class PureStage(Protocol):
 
     inputs: list[Edge]
     outputs: list[Edge]
+    programs: Programs
 
     @property
     def compiles(self) -> int:
@@ -94,6 +96,11 @@ class SplitStage:
     def programs(self) -> int:
         """How many programs were compiled for its parts."""
         return sum(part.compiles for part in self.parts)
+
+    def note_every_run(self) -> None:
+        """Tells the parts that they are run each time from now on."""
+        for part in self.parts:
+            part.programs.runs_per_note = 1
 
     def run(self, inputs: list[Value], step: Context) -> list[Value]:
         """Runs the stage; each part takes the locks of its own variables."""

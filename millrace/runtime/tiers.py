@@ -53,6 +53,8 @@ _FIRST_SHARE = 0.3
 #: After so many runs of a program it is known how long it takes; the first is not counted. One
 #: that takes many times as long as tier 0 is known earlier.
 _MEASURED_RUNS, _FEW_RUNS, _MUCH_LONGER = 10, 3, 3.0
+#: One of so many runs goes through the parts of a stage while none of them has a program.
+SAMPLED_RUNS = 16
 #: Of so many runs of each of two ways it is known which is quicker.
 _TURNS = 9
 #: A compile that takes longer does not hold up others; so many such ones run at a time.
@@ -241,6 +243,8 @@ class Programs:
         self._shapes: OrderedDict[Any, Shape] = OrderedDict()
         self._lock = threading.Lock()
         self._node_count = node_count
+        #: For how many runs each one stands that is noted.
+        self.runs_per_note = 1
         #: What compiling took the last time.
         self._took: float | None = None
 
@@ -272,7 +276,7 @@ class Programs:
         is_first = len(self._shapes) <= _FEW_SHAPES and not self.counts.compiles
         if is_first and shape.seconds * _SOON >= expected * shape.runs:
             share = _FIRST_SHARE
-        if shape.seconds * EXPERIENCE.saved < share * expected:
+        if shape.seconds * self.runs_per_note * EXPERIENCE.saved < share * expected:
             return False
         with self._lock:
             if shape.is_queued:

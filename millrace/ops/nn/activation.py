@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from millrace.compiler.xla import lax
 from millrace.core import dtypes
 from millrace.graph.convert import convert_to_tensor
 from millrace.graph.defaults import name_scope
@@ -261,8 +260,8 @@ def _(op: Operation, grad: Any) -> Any:
 
 
 @op(f"SoftplusGrad(gradients: T, features: T) -> backprops: T where T: {_FLOATS}", shape=merged)
-def SoftplusGrad(gradients: Any, features: Any) -> Any:
-    return gradients * lax.logistic(features)
+def SoftplusGrad(gradients: Any, features: Any, *, xp: Any) -> Any:
+    return gradients * elementwise.Sigmoid.kernel(features, xp=xp)
 
 
 @SoftplusGrad.gradient

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from millrace.compiler import row_sums
 from millrace.core import dtypes
 from millrace.core.tensor_shape import TensorShape
 from millrace.graph.convert import convert_to_tensor
@@ -466,6 +467,13 @@ def SparseTensorDenseMatMul(
         )
 
     check(xp.all((a_indices >= 0) & (a_indices < bounds)), complaint, a_indices)
+    if xp is np and b.dtype.char in "fd" and b.size and max(size, inner) < 1 << 31:
+        product = np.zeros((size, b.shape[1]), b.dtype)
+        to, source = (np.ascontiguousarray(part, np.int32) for part in (rows, columns))
+        row_sums.add_rows(
+            product, to, np.ascontiguousarray(b), source, np.ascontiguousarray(a_values)
+        )
+        return product
     parts = xp.expand_dims(a_values, 1) * b[columns]
     if xp is np:
         product = np.zeros((size, b.shape[1]), parts.dtype)

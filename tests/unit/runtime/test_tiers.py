@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import millrace as tf
-from millrace.runtime import split_stage, tiers
+from millrace.runtime import compiled_stage, split_stage, tiers
 from millrace.runtime.variable_state import writable
 
 
@@ -134,6 +134,7 @@ def test_parts_that_make_a_stage_no_quicker_are_given_up() -> None:
     loss = tf.reduce_mean(tf.square(tf.matmul(tf.nn.relu(tf.matmul(bag, w)), w)))
     train = tf.train.GradientDescentOptimizer(0.01).minimize(loss)
     with pytest.MonkeyPatch.context() as patch, tf.Session() as sess:
+        patch.setattr(compiled_stage, "SAMPLED_RUNS", 1)
         patch.setattr(tiers, "_FIRST_SHARE", 0.0)
         patch.setattr(tiers, "_SOON", 1e12)
         patch.setattr(tiers, "_TOLERANCE", float("inf"))
@@ -277,6 +278,7 @@ def test_what_keeps_its_shape_is_compiled_though_other_parts_change() -> None:
             return found + [sess.run([train, loss], batch)[1] for batch in batches[20:]]
 
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compiled_stage, "SAMPLED_RUNS", 1)
         patch.setattr(tiers, "_FIRST_SHARE", 0.0)
         patch.setattr(tiers, "_SOON", 1e12)
         patch.setattr(tiers, "_TOLERANCE", float("inf"))

@@ -100,7 +100,7 @@ def test_whatever_is_left_runs_on_the_host():
 
 
 def test_the_last_row_applies_to_everything_and_no_two_rows_say_the_same():
-    assert stages.TABLE[-1].applies(stages.Group([], False, "", None))  # type: ignore[arg-type]
+    assert stages.TABLE[-1].applies(stages.Group([], False, set(), "", None))  # type: ignore[arg-type]
     words = [row.what for row in stages.TABLE]
     assert len(set(words)) == len(words)
 
