@@ -8,6 +8,7 @@ measured in benchmarks/, without any of this.
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import signal
 import subprocess
@@ -57,6 +58,15 @@ def _known(flags: tuple[str, ...]) -> str:
 def _jobs_of_tests_are_not_the_users(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Records of jobs that tests launch are found by tests only."""
     os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+
+
+@pytest.fixture(autouse=True)
+def _verbosity_is_a_tests_own() -> Iterator[None]:
+    """A program that a test runs may set the level of the log, which the next one reads."""
+    logger = logging.getLogger("millrace")
+    before = logger.level
+    yield
+    logger.setLevel(before)
 
 
 @pytest.fixture(autouse=True, scope="session")
