@@ -161,6 +161,10 @@ def _with_same_outputs(runners: list[Any], operands: list[Any]) -> list[Any]:
     return [filled(run) for run in runners]
 
 
+#: What JAX says of a traced value that Python code wants to know.
+_NOT_KNOWN_YET = (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError)
+
+
 def loop(cond: Any, body: Any, values: list[Any], key: Any, invoke: Any) -> tuple[list[Any], Any]:
     """A while loop: by Python, by `lax.scan` when its length is known, or `reversible_loop`."""
     leaves = jax.tree.leaves([v for v in values if not _is_static(v)])
@@ -172,7 +176,9 @@ def loop(cond: Any, body: Any, values: list[Any], key: Any, invoke: Any) -> tupl
     if not has_tracers and count is None:
         holds = invoke(cond, values, key)[0][0]
         if not isinstance(holds, jax.core.Tracer):
-            return _python_loop(cond, body, values, key, invoke)
+            # Not so if the body's results are traced though its arguments are not: random numbers.
+            with contextlib.suppress(*_NOT_KNOWN_YET):
+                return _python_loop(cond, body, values, key, invoke)
     if count == 0:
         return list(values), True
     outputs, ok = _lax_loop(cond, body, values, key, invoke, count)
