@@ -39,6 +39,13 @@ def strip(error: BaseException) -> int:
     Returns:
       How many frames were taken out.
     """
+    return _strip(error, set())
+
+
+def _strip(error: BaseException, seen: set[int]) -> int:
+    if id(error) in seen:  # errors that are each other's causes
+        return 0
+    seen.add(id(error))
     frames = _frames(error.__traceback__)
     kept = _of_program(frames)
     left_out = len(frames) - len(kept) if kept else 0
@@ -48,7 +55,7 @@ def strip(error: BaseException) -> int:
         if earlier is None or (earlier is error.__context__ and error.__suppress_context__):
             continue
         if _of_program(_frames(earlier.__traceback__)):
-            left_out += strip(earlier)
+            left_out += _strip(earlier, seen)
         elif any(_is_millraces(each) for each in _frames(earlier.__traceback__)):
             left_out += len(_frames(earlier.__traceback__))
             if earlier is error.__cause__:

@@ -82,3 +82,11 @@ def test_a_notebook_shows_a_page() -> None:
     assert "InvalidArgumentError" in done.stdout, done.stdout + done.stderr
     assert len(done.stdout.splitlines()) < 40
     assert "executor.py" not in done.stdout
+
+
+def test_errors_that_are_each_others_causes_end() -> None:
+    first, second = failing(), failing()
+    first.__cause__, second.__cause__ = second, first
+    assert tracebacks.strip(first) > 2
+    for error in (first, second):
+        assert [f.filename for f in traceback.extract_tb(error.__traceback__)] == [__file__]
