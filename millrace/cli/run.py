@@ -18,6 +18,7 @@ from typing import Any
 from millrace.cli import orderly_end
 from millrace.compat import (
     numpy1,
+    older_messages,
     older_python,
     python2,
     python2_modules,
@@ -57,6 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
     tensorflow_import.install()
     numpy1.install()
     older_python.install()
+    older_messages.install()
     module = types.ModuleType("__main__")
     folder = Path.cwd() if arguments.is_module else Path(arguments.script).resolve().parent
     sys.path.insert(0, str(folder))
