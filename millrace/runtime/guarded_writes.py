@@ -259,15 +259,16 @@ class PendingState:
         for each in concerned:
             self._latest[each] = np.array(self._stored.read(each))
         writers: dict[Node, Node] = {}
-        for writer, of, change in self.pending:
-            if of is None and any(v in concerned for v in change.variables):
+        others = []
+        for entry in self.pending:
+            writer, _, change = entry
+            # Variables that are written jointly are changed in no other way.
+            if isinstance(change, _Change) and any(v in concerned for v in change.variables):
                 change.apply([self._latest[v] for v in change.variables])
                 writers.update(dict.fromkeys(change.variables, writer))
-        self.pending = [
-            entry
-            for entry in self.pending
-            if entry[1] is not None or not any(v in concerned for v in entry[2].variables)
-        ]
+            else:
+                others.append(entry)
+        self.pending = others
         for each in concerned:
             del self._changes[each]
             self.pending.append((writers[each], each, self._latest[each]))

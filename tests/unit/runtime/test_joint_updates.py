@@ -121,3 +121,20 @@ def test_variables_without_a_value_are_told_by_name() -> None:
         sess.run([v.initializer for v in variables[:-1]])
         with pytest.raises(tf.errors.FailedPreconditionError, match="v4"):
             sess.run(train, {x: 1.0})
+
+
+def test_rows_that_are_read_again_after_joint_updates(joined: list[bool]) -> None:
+    table = tf.get_variable("table", [4, 2], initializer=tf.ones_initializer(), use_resource=True)
+    _, _, variables = build(tf.train.GradientDescentOptimizer(0.1), use_resource=True)
+    rows = tf.nn.embedding_lookup(table, [1, 3])
+    total = tf.add_n([tf.reduce_sum(tf.square(v)) for v in [rows, *variables]])
+    train = tf.train.AdagradOptimizer(0.1).minimize(total)
+    with tf.control_dependencies([train]):
+        after = tf.identity(table.read_value())
+    with tf.Session() as sess:
+        sess.run(tf.global_variables_initializer())
+        for _ in range(3):
+            seen = sess.run(after)
+            np.testing.assert_array_equal(seen, sess.run(table))
+    assert all(joined) and joined
+    assert (seen[[0, 2]] == 1).all() and (seen[[1, 3]] < 1).all()
