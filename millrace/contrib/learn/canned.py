@@ -130,6 +130,16 @@ def _model_fn(features: Any, labels: Any, mode: str, params: dict[str, Any]) -> 
         return head.create_model_fn_ops(features, mode, labels, train, logits)
 
 
+def _refuse(**given: Any) -> None:
+    """What is not built must not be ignored without a word."""
+    for name, value in given.items():
+        if value:
+            raise NotImplementedError(
+                f"tf.contrib.learn's {name} is not built: leave it out. The weights would be "
+                "other ones than TensorFlow's."
+            )
+
+
 class _Canned(Estimator):
     """A model with a head; what `predict` gives without being told is `_default`."""
 
@@ -232,6 +242,7 @@ class DNNClassifier(_Classifier):
         label_keys: Any = None,
     ) -> None:
         """Makes one; Adagrad with 0.05 unless another optimizer is given."""
+        _refuse(embedding_lr_multipliers=embedding_lr_multipliers)
         head = heads.multi_class_head(
             n_classes, weight_column_name=weight_column_name,
             enable_centered_bias=enable_centered_bias, label_keys=label_keys,
@@ -264,6 +275,7 @@ class DNNRegressor(_Regressor):
         input_layer_min_slice_size: int | None = None,
     ) -> None:
         """Makes one; arguments as in `DNNClassifier`."""
+        _refuse(embedding_lr_multipliers=embedding_lr_multipliers)
         head = heads.regression_head(
             weight_column_name=weight_column_name, label_dimension=label_dimension,
             enable_centered_bias=enable_centered_bias,
@@ -294,6 +306,7 @@ class DNNEstimator(_Canned):
         input_layer_min_slice_size: int | None = None,
     ) -> None:
         """Makes one; arguments as in `DNNClassifier`."""
+        _refuse(embedding_lr_multipliers=embedding_lr_multipliers)
         super().__init__(
             head, model_dir, config, feature_engineering_fn, hidden_units=hidden_units,
             dnn_feature_columns=feature_columns, dnn_optimizer=optimizer,
@@ -319,6 +332,7 @@ class LinearClassifier(_Classifier):
         label_keys: Any = None,
     ) -> None:
         """Makes one; FTRL unless another optimizer is given."""
+        _refuse(_joint_weight=_joint_weight)
         head = heads.multi_class_head(
             n_classes, weight_column_name=weight_column_name,
             enable_centered_bias=enable_centered_bias, label_keys=label_keys,
@@ -347,6 +361,7 @@ class LinearRegressor(_Regressor):
         feature_engineering_fn: Callable[..., Any] | None = None,
     ) -> None:
         """Makes one; arguments as in `LinearClassifier`."""
+        _refuse(_joint_weights=_joint_weights)
         head = heads.regression_head(
             weight_column_name=weight_column_name, label_dimension=label_dimension,
             enable_centered_bias=enable_centered_bias,
@@ -374,6 +389,7 @@ class LinearEstimator(_Canned):
         feature_engineering_fn: Callable[..., Any] | None = None,
     ) -> None:
         """Makes one; arguments as in `LinearClassifier`."""
+        _refuse(_joint_weights=_joint_weights)
         super().__init__(
             head, model_dir, config, feature_engineering_fn,
             linear_feature_columns=feature_columns, linear_optimizer=optimizer,
@@ -404,6 +420,10 @@ class DNNLinearCombinedEstimator(_Canned):
         input_layer_min_slice_size: int | None = None,
     ) -> None:
         """Makes one; see `DNNLinearCombinedClassifier`."""
+        _refuse(
+            embedding_lr_multipliers=embedding_lr_multipliers,
+            _joint_linear_weights=_joint_linear_weights,
+        )
         _check_deep(dnn_feature_columns, dnn_hidden_units)
         super().__init__(
             head, model_dir, config, feature_engineering_fn, hidden_units=dnn_hidden_units or (),
@@ -450,6 +470,10 @@ class DNNLinearCombinedClassifier(_Classifier):
         Without `fix_global_step_increment_bug` each part counts a step, so that a step counts as
         two: TensorFlow's default.
         """
+        _refuse(
+            embedding_lr_multipliers=embedding_lr_multipliers,
+            _joint_linear_weights=_joint_linear_weights,
+        )
         _check_deep(dnn_feature_columns, dnn_hidden_units)
         head = heads.multi_class_head(
             n_classes, weight_column_name=weight_column_name,
@@ -490,6 +514,10 @@ class DNNLinearCombinedRegressor(_Regressor):
         fix_global_step_increment_bug: bool = False,
     ) -> None:
         """Makes one; see `DNNLinearCombinedClassifier`."""
+        _refuse(
+            embedding_lr_multipliers=embedding_lr_multipliers,
+            _joint_linear_weights=_joint_linear_weights,
+        )
         _check_deep(dnn_feature_columns, dnn_hidden_units)
         head = heads.regression_head(
             weight_column_name=weight_column_name, label_dimension=label_dimension,

@@ -96,3 +96,10 @@ def test_arrays_are_enough():
 def test_a_model_without_columns_is_refused():
     with pytest.raises(ValueError, match="Either linear_feature_columns or dnn_feature_columns"):
         learn.DNNLinearCombinedClassifier()
+
+
+def test_what_is_not_built_is_refused_and_not_ignored() -> None:
+    with pytest.raises(NotImplementedError, match="_joint_weight is not built"):
+        tf.contrib.learn.LinearClassifier([], _joint_weight=True)
+    with pytest.raises(NotImplementedError, match="embedding_lr_multipliers is not built"):
+        tf.contrib.learn.DNNRegressor([4], [], embedding_lr_multipliers={"a": 2.0})
