@@ -24,7 +24,7 @@ RUNTIME := $(VENV)/.runtime-installed
 STAMP := $(VENV)/.installed
 
 # Where the environment forbids bytecode files, every process of a test would compile all of
-# Millrace anew: a second each, hundreds of times.
+# Millrace again: a second each, hundreds of times.
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help demo test unit interop schedules chaos check format docs docs-serve bench profile release clean
@@ -162,7 +162,7 @@ INSTALL_SERVERS := \
 	  exit 1; \
 	fi
 
-# A .venv that is already there and works is installed into; one that does not work is made anew.
+# A .venv that is already there and works is installed into; one that does not work is rebuilt.
 # pip's own configuration (index, proxy, certificates) is left as the environment has it, and so is
 # its progress: the first time it fetches some 200 MB.
 MAKE_VENV := \

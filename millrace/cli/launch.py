@@ -8,6 +8,7 @@ import os
 import re
 import shlex
 import signal
+import socket
 import sys
 import time
 from collections.abc import Callable
@@ -282,6 +283,7 @@ def _job_of(
         if arguments.standby:
             tasks = with_standbys(tasks, held)
         tasks = _with_metrics(tasks, arguments.metrics_port)
+        _refuse_taken_ports(tasks)
         return _electing(tasks, arguments.elect), given
     hosts = arguments.hosts.split(",")
     if not all(hosts):
@@ -313,6 +315,21 @@ def _with_metrics(tasks: list[Task], port: int | None) -> list[Task]:
         variables = {METRICS_PORT: str(number)} if task.address else {}
         found.append(task._replace(environment={**task.environment, **variables}))
     return found
+
+
+def _refuse_taken_ports(tasks: list[Task]) -> None:
+    """Says before anything starts that another process has a port for metrics."""
+    for task in tasks:
+        port = int(task.environment.get(METRICS_PORT, "0"))
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server does
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError as error:
+                raise ValueError(
+                    f"--metrics-port: {task.name} cannot serve metrics at port {port} "
+                    f"({error.strerror}); choose another, or 0 for any that is free"
+                ) from None
 
 
 def _electing(tasks: list[Task], address: str | None) -> list[Task]:

@@ -105,6 +105,8 @@ def _manifest(arguments: argparse.Namespace) -> tuple[Manifest, list[str]]:
         yaml = _yaml()
         try:
             given = yaml.safe_load(arguments.tfjob.read_text())
+        except OSError as error:
+            raise ValueError(f"cannot read {arguments.tfjob}: {error.strerror}") from None
         except yaml.YAMLError as error:
             raise ValueError(f"{arguments.tfjob} is no YAML: {error}") from None
         found, lost = tfjob.translate(given, {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 import pytest
@@ -115,3 +116,15 @@ def test_workers_that_elect_are_told_where_and_the_next_word_is_not_it(
     assert f"MILLRACE_ELECT={address} " in commands["worker-1"]
     assert "MILLRACE_ELECT" not in commands["ps-0"]
     assert commands["worker-1"].endswith("t.py -- --elect")
+
+
+def test_a_metrics_port_that_is_taken_is_told_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("t.py").write_text(TRAINER)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        code, said = told(["--metrics-port", str(port), "t.py"], capsys)
+    assert code == 2
+    assert f"ps-0 cannot serve metrics at port {port} (Address already in use)" in said

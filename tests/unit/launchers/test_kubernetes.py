@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
+import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -192,5 +196,24 @@ def test_the_example_is_what_the_command_prints(capsys) -> None:
 
 
 def test_the_image_runs_as_a_numbered_user() -> None:
-    lines = (DEPLOY / "Dockerfile").read_text().splitlines()
-    assert "USER 1000" in lines and sum(line.startswith("RUN pip") for line in lines) == 1
+    assert "USER 1000" in (DEPLOY / "Dockerfile").read_text().splitlines()
+
+
+def test_the_image_has_one_layer_of_dependencies_and_they_are_the_packages(tmp_path: Path) -> None:
+    text = (DEPLOY / "Dockerfile").read_text().replace("\\\n", "")
+    (first,) = (line for line in text.splitlines() if line.startswith("RUN python"))
+    assert text.index(first) < text.index("COPY --from=build")  # sources come later
+    making = first.removeprefix("RUN ").partition("&&")[0].replace("/tmp/", f"{tmp_path}/")
+    shutil.copy(DEPLOY.parent / "pyproject.toml", tmp_path)
+    making = making.replace("python -c", f"{sys.executable} -c")
+    subprocess.run(["sh", "-c", making], check=True)
+    project = tomllib.loads((tmp_path / "pyproject.toml").read_text())["project"]
+    assert (tmp_path / "requirements.txt").read_text().split("\n")[:-1] == project["dependencies"]
+
+
+def test_what_the_image_copies_is_sent_to_its_builder() -> None:
+    sent = (DEPLOY.parent / ".dockerignore").read_text().split()
+    for line in (DEPLOY / "Dockerfile").read_text().splitlines():
+        if line.startswith("COPY") and "--from" not in line:
+            for source in line.split()[1:-1]:
+                assert f"!{source}" in sent and (DEPLOY.parent / source).exists()
