@@ -1,6 +1,6 @@
 """SIGTERM ends a task in order: the chief saves, no new steps, waits and loops end, exit code 143.
 
-By default SIGTERM kills: whoever waits for the task learns of it by a broken connection, and a
+By default SIGTERM kills: a peer that waits for the task learns of it by a broken connection, and a
 process that ends by way of the interpreter while a thread is inside XLA crashes. So a thread stops
 the servers of the process, which tells all who wait, and ends the process where it stands. The main
 thread may be inside XLA or its compiler: the signal reaches the thread through a pipe.
@@ -86,7 +86,7 @@ def _attend(reading: int) -> None:
 
 
 def _terminate() -> None:
-    """Does what is due before the end, and ends; whoever comes first."""
+    """Does what is due before the end, and ends; the first caller does it."""
     if _terminating.acquire(blocking=False):  # for good
         _serve_until_unused(_grace(0.0))
         if last_saves.are_due():

@@ -10,7 +10,7 @@ import contextlib
 import copy
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from tensorboard.compat.proto import attr_value_pb2, graph_pb2, node_def_pb2, versions_pb2
@@ -29,8 +29,6 @@ GRAPH_DEF_VERSION_MIN_PRODUCER = 0
 
 _VALID_OP_NAME = re.compile(r"^[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*$")
 _VALID_SCOPE_NAME = re.compile(r"^[A-Za-z0-9_.\\/>-]*$")
-
-DeviceFunction = Callable[[Operation], Any]
 
 
 class _ControlDependencies:

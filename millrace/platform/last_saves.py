@@ -1,7 +1,7 @@
 """What a process that is asked to end saves first.
 
 The chief's checkpoint hook and the Supervisor's checkpoint thread are kept here while their session
-is open; whoever ends the process (`cli/orderly_end.py`) calls them. They are held weakly: one that
+is open; `cli/orderly_end.py`, which ends the process, calls them. They are held weakly: one that
 is gone has nothing to save. A save runs beside the training, in a thread of its own, and must not
 count on the main thread.
 """

@@ -1,9 +1,9 @@
-"""Which life of each task counts: events in, verdicts out.
+"""Which incarnation of each task counts: events in, verdicts out.
 
-A task's life has a random number, its incarnation. When a task is met in a new life, the one
-before is over for good: whatever still speaks in its name is refused, also a process that was cut
-off and does not know that it was replaced. A task that was lost and returns in the same life is
-welcome, but what it began before is over.
+Each process of a task draws a random number, its incarnation. When a task is met with a new one,
+the one before is over for good: what still speaks in its name is refused, even a process that was
+cut off and does not know that it was replaced. A task that was lost and returns with the same
+incarnation is welcome, but what it began before is over.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import enum
 from collections import OrderedDict
 
-#: Lives that are over and remembered; nobody restarts a task that often within a job.
+#: Incarnations that are over and remembered; nobody restarts a task that often within a job.
 _MAX_OVER = 4096
 
 
@@ -19,10 +19,10 @@ class Verdict(enum.Enum):
     """What a task is when it is met."""
 
     NEW = "new"  # met for the first time
-    KNOWN = "known"  # the life that was met before
-    RETURNED = "returned"  # the same life, but it was lost meanwhile
-    RESTARTED = "restarted"  # a new life; the one before is over
-    REFUSED = "refused"  # a life that is over
+    KNOWN = "known"  # the incarnation that was met before
+    RETURNED = "returned"  # the same incarnation, but it was lost meanwhile
+    RESTARTED = "restarted"  # a new incarnation; the one before is over
+    REFUSED = "refused"  # an incarnation that is over
 
 
 class Membership:
@@ -56,5 +56,5 @@ class Membership:
             self._lost.add(address)
 
     def is_over(self, address: str, incarnation: int) -> bool:
-        """Whether a life was followed by another."""
+        """Whether an incarnation was followed by another."""
         return (address, incarnation) in self._over

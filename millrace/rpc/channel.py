@@ -58,7 +58,7 @@ class Channel(abc.ABC):
 
     Attributes:
       peer: The task at the other end.
-      incarnation: The number of that task's present life.
+      incarnation: The random number of that task's process.
       address: Where that task is met; the keeper of the channel sets it.
       traffic: What was sent and received.
       drained: Bytes that the other side took after its buffers had been full: a sign of life.

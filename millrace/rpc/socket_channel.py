@@ -48,7 +48,7 @@ class SocketChannel(Channel):
           connection: The socket.
           handler: Is told what arrives.
           peer: The task at the other end.
-          incarnation: The number of its life.
+          incarnation: The random number of its process.
           process: Its process, if memory can be shared with it.
         """
         super().__init__(handler, peer, incarnation)

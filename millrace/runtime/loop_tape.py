@@ -117,7 +117,6 @@ class _LoopWriter(Writer):
             for i, edge in enumerate(body.results)
             if i not in stacks and i not in owned and _origin(edge) == body.arguments[i]
         }
-        self._once: list[Line] = []
 
     def loop_source(self) -> Text:
         """The lines of the function."""

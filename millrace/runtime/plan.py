@@ -90,9 +90,6 @@ class Plan:
             for stage in self.stages
         ]
         self._link(program, late_arguments)
-        self.compiled_count = sum(
-            isinstance(s, CompiledStage) and not s.is_empty for s in self.stages
-        )
 
     @property
     def may_hold_its_thread(self) -> bool:

@@ -43,7 +43,7 @@ class HeldTable:
     """A large table as it was, while its rows are updated in place.
 
     Its content is that of a view, except for the rows that were kept. The view is of the live
-    table; whoever changes that as a whole finds that somebody looks, and makes another.
+    table; a writer that changes the whole table sees that a reader holds it, and makes another.
 
     Args:
       slot: The variable, whose lock is held.

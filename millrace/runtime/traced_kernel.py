@@ -211,32 +211,6 @@ def _content(value: Value) -> Value:
     return tuple(v if isinstance(v, bytes | str) else id(v) for v in value.ravel().tolist())
 
 
-class NumpyFunction:
-    """A function of JAX arrays, as `jax.jit` takes it, evaluated with NumPy for any shapes."""
-
-    def __init__(self, function: Callable[..., Value]) -> None:
-        self._function = function
-        self._known: OrderedDict[Any, Any] = OrderedDict()
-
-    def __call__(self, *arguments: Value) -> Value:
-        """The function's result; its arrays are NumPy's."""
-        leaves, tree = jax.tree.flatten(arguments)
-        leaves = [np.asarray(leaf) for leaf in leaves]
-        signature = tree, *((leaf.shape, leaf.dtype.str) for leaf in leaves)
-        found = self._known.get(signature)
-        if found is None:
-            with target.numpy():
-                closed, shapes = jax.make_jaxpr(self._function, return_shape=True)(
-                    *jax.tree.unflatten(tree, leaves)
-                )
-            found = self._known[signature] = evaluated(closed), jax.tree.structure(shapes)
-            while len(self._known) > MAX_TRACES:
-                self._known.popitem(last=False)
-        run, out = found
-        with np.errstate(all="ignore"):
-            return jax.tree.unflatten(out, [np.asarray(value) for value in run(*leaves)])
-
-
 def _length_positions(node: Node) -> set[int]:
     """Inputs that decide how often a loop runs, which its gradient must know."""
     deciding = set(length_inputs(node) or ())

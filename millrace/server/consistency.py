@@ -2,7 +2,7 @@
 
 Each worker tells its steps before it makes the next, and is told whether it may; the rule is in
 `protocol.consistency`. A worker that is lost is not waited for. When the task that keeps the clocks
-is restarted, workers join anew and tell it where the dial was.
+is restarted, workers join again and tell it where the dial was.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ConsistencyKeeper:
         self._closed = False
 
     def answer(self, question: bytes) -> bytes:
-        """Answers a worker, or whoever asks for the dial or turns it.
+        """Answers a worker, or a client that asks for the dial or turns it.
 
         Raises:
           InvalidArgumentError: The question cannot be understood.

@@ -110,7 +110,7 @@ class Server:
         self._cluster = ClusterSpec(definition.cluster)
         self._task = task_name(definition.job_name, definition.task_index)
         self._incarnation = secrets.randbits(63)
-        #: The life of this task's state, which a standby that takes over goes on with.
+        #: The incarnation of this task's state, which a standby that takes over goes on with.
         self._state_incarnation = self._incarnation
         place = self._replica_place(standby_of)
         #: Why another process has this task's place, once one has.

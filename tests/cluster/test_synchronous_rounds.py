@@ -78,7 +78,7 @@ def test_a_round_is_three_messages_each_way_and_two_xla_calls(any_cluster):
         assert session.run(replica.step) == ROUNDS + 2
 
 
-def test_only_who_waits_in_a_round_may_look_out_for_its_end(cluster, monkeypatch):
+def test_only_who_waits_in_a_round_may_spin_for_its_end(cluster, monkeypatch):
     """A worker of asynchronous training would take the core of the one whose turn it is."""
     replica = Replica(cluster)
     with tf.Session(cluster.target("worker")) as session:

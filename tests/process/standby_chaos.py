@@ -33,7 +33,7 @@ from millrace.rpc.service import Connection
 PROGRAM = Path(__file__).parent / "programs" / "counting_trainer.py"
 PS, WORKERS = 2, 2
 #: How long anything may take on a machine that is busy with other things.
-PATIENCE = 180.0
+TIMEOUT_SECONDS = 180.0
 #: Primaries are struck more often: they are what this is about.
 KINDS = (
     *("kill primary", "stop primary") * 2,
@@ -271,7 +271,7 @@ class Torment:
         self._until(trained, "every worker trains")
 
     def _until(self, condition: Callable[[], object], what: str) -> None:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         while not condition():
             if time.monotonic() > deadline:
                 raise AssertionError(f"waited in vain: {what}\n{self._story()}")

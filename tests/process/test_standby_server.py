@@ -21,7 +21,7 @@ from millrace.core import errors
 from millrace.platform.ports import HeldPorts
 from millrace.rpc.service import Connection
 
-PATIENCE = 120.0
+TIMEOUT_SECONDS = 120.0
 
 
 class Job:
@@ -56,7 +56,7 @@ class Job:
             connection.close()
 
     def until(self, holds: Callable[[], bool], what: str) -> None:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         while not holds():
             assert time.monotonic() < deadline, f"waited in vain: {what}\n{self.logs()}"
             time.sleep(0.05)
@@ -124,7 +124,7 @@ def test_a_standby_without_somebody_who_says_who_serves_is_refused(job: Job) -> 
         env=environment,
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=TIMEOUT_SECONDS,
     )
     assert said.returncode == 1
     assert "set MILLRACE_VIEWS to the address of another task" in said.stderr
@@ -132,7 +132,7 @@ def test_a_standby_without_somebody_who_says_who_serves_is_refused(job: Job) -> 
 
 def moved(job: Job, *more: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "millrace", "move", "ps:0", *more, f"grpc://{job.worker}"]
-    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+    return subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
 
 
 def test_a_server_moves_while_it_trains_and_no_step_fails(job: Job) -> None:
@@ -159,4 +159,4 @@ def test_a_server_moves_while_it_trains_and_no_step_fails(job: Job) -> None:
             assert moving.result().returncode == 0, (moving.result(), job.logs())
             assert f"was: {job.ps}" in moving.result().stdout
             assert session.run(add) == count + 1
-        assert job.processes["ps"].wait(PATIENCE) == 0, job.logs()
+        assert job.processes["ps"].wait(TIMEOUT_SECONDS) == 0, job.logs()

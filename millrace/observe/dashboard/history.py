@@ -1,7 +1,7 @@
 """What is known of a job over time: figures per task, who waits for whom, what has happened.
 
 Pure: the answers of the tasks and the time go in (`History.add`), plain values for the page come
-out (`History.state`). Rates are differences of two answers; a task that was restarted begins anew.
+out (`History.state`). Rates are differences of two answers; a task that was restarted starts over.
 """
 
 from __future__ import annotations

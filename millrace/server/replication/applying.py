@@ -65,7 +65,7 @@ class Applier:
       registers: The task's registers.
 
     Attributes:
-      state_incarnation: The life of the state, as the primary has said.
+      state_incarnation: The incarnation of the state, as the primary has said.
     """
 
     def __init__(self, worker: Worker, registers: Registers) -> None:

@@ -22,7 +22,7 @@ from millrace.platform import logging
 from millrace.platform.version import MILLRACE
 from millrace.platform.wait_reporter import WaitReporter
 from millrace.protocol.replication import events, instructions
-from millrace.protocol.replication.standby import Phase, Standby
+from millrace.protocol.replication.standby import Standby
 from millrace.protocol.replication.view import Member, View
 from millrace.rpc.channel import Channel, start_thread
 from millrace.rpc.message import Kind, Message
@@ -81,7 +81,7 @@ class Follower:
         self._attempts += 1
         self.me = Member(self._place, (self._peers.me.incarnation + self._attempts) & (2**62 - 1))
         self._standby = Standby(self.me)
-        #: Tells the changes of this life from those of earlier ones.
+        #: Tells the changes of this incarnation from those of earlier ones.
         self._changes: queue.SimpleQueue[Message | Callable[[], None] | None] = queue.SimpleQueue()
         self._waiting = 0
         self._room = threading.Condition()
@@ -215,7 +215,7 @@ class Follower:
             try:
                 channel.send(message)
             except errors.UnavailableError:
-                return  # Whoever closed it tells.
+                return  # The thread that closed it tells.
 
     # -- Rules ---------------------------------------------------------------------------------
 
@@ -252,13 +252,8 @@ class Follower:
             "%s: the view is %s (%.0f ms).", self._task, view, 1000 * (time.monotonic() - began)
         )
         if view is None:
-            self._tell(events.StateDiffered("whoever keeps the view has forgotten it"))
+            self._tell(events.StateDiffered("the keeper of the view has forgotten it"))
         else:
-            self._tell(events.ViewRead(view))
-
-    def view_told(self, view: View) -> None:
-        """Somebody says that the register holds this view."""
-        if view.primary == self.me:
             self._tell(events.ViewRead(view))
 
     def _take_over(self, view: View, me: Member) -> None:
@@ -274,11 +269,6 @@ class Follower:
             channel.close("The standby is the primary now")
         self._serve(view, me)
         self._over.set()
-
-    @property
-    def is_in_step(self) -> bool:
-        """Whether it has a snapshot and follows."""
-        return self._standby.phase is Phase.FOLLOWING
 
 
 def _size(message: Message) -> int:

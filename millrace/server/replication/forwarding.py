@@ -66,7 +66,7 @@ class ForwardingJournal:
       me: This process.
       view: The view in which it is the primary.
       views: Where that is kept.
-      state_incarnation: The life of the state, which a standby takes over.
+      state_incarnation: The incarnation of the state, which a standby takes over.
       fenced: Is told that another process is the primary now.
       inherited: Queues, accumulators and tables that a primary before this one had.
     """
@@ -87,7 +87,7 @@ class ForwardingJournal:
         self._views = views
         self._state_incarnation = state_incarnation
         self._fenced = fenced
-        #: Whether this process was stopped for long; set by whoever watches.
+        #: Whether this process was stopped for long; set by its watcher.
         self.was_paused: Callable[[], bool] = lambda: False
         self.order = threading.RLock()
         self._lock = threading.Lock()
@@ -297,7 +297,7 @@ class ForwardingJournal:
         try:
             self._channel.send(message)
         except errors.UnavailableError:
-            return  # Whoever closed it tells.
+            return  # The thread that closed it tells.
         except errors.OpError as error:
             logging.error("A change cannot be sent to the standby: %s", error)
             self._channel.close(error.message)
@@ -448,7 +448,7 @@ class ForwardingJournal:
                     view = self._views.propose(question.view)
                 else:
                     view = self._views.read()
-                if view is None:  # Whoever keeps it has forgotten it.
+                if view is None:  # Its keeper has forgotten it.
                     view = self._views.propose(self._primary.view)
             except errors.OpError:
                 continue  # This task stops.

@@ -87,7 +87,7 @@ class Replica:
       registers: The task's registers.
       security: The job's keys.
       others: The addresses of the other tasks, by their names.
-      serve: Is told that this process takes the task's place, with the life of its state.
+      serve: Is told that this process takes the task's place, with the incarnation of its state.
       replaced: Is told that another process has it.
       stop: Stops the server.
     """

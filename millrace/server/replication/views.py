@@ -1,6 +1,6 @@
 """Where the view of a task is kept: a register of another process, changed by compare-and-set.
 
-Whoever keeps it must not be one of the two replicas: the launcher of the job does, or a task that
+Its keeper must not be one of the two replicas: the launcher of the job does, or a task that
 `MILLRACE_VIEWS` names.
 """
 

@@ -4,7 +4,7 @@ The chief's operation runs in a session of its own, in a thread of its own. So i
 that a worker is elected, although that worker's step waits for a token which nobody but a chief
 hands out; and it ends with the term, without a word to the step.
 
-A chief that died owed its round a push. The tokens that a new chief puts into the queue, as every
+A chief that died left a push out. The tokens that a new chief puts into the queue, as every
 chief does at its start, let another worker push in its stead. Too many of them do no harm: a push
 for a round that is over is dropped, and costs its token. If it died while a round was applied on
 some ps tasks and not yet on others, the new one makes its session again, and restores the model.
@@ -67,7 +67,7 @@ class ElectedSyncReplicasHook(SessionRunHook):
             )
         self._old_tokens = old_tokens_of(optimizer)
         self._first_tokens_op = optimizer.get_init_tokens_op(self._num_tokens)
-        # At least one: the push that the chief before owed.
+        # At least one: the push that the previous chief did not make.
         needed = self._num_tokens or max(
             1, optimizer._replicas_to_aggregate - optimizer._total_num_replicas
         )

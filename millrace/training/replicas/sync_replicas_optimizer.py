@@ -13,7 +13,7 @@ The books, which everything below keeps balanced:
   than `replicas_to_aggregate` the slowest are dropped each time ("backup workers").
 * A round needs as many pushes as it hands out tokens, and a push costs a token. With fewer workers
   than `replicas_to_aggregate` extra tokens must circulate: `get_init_tokens_op` puts them there.
-* A worker that *leaves* owes its round a push. It puts a token into the queue (`get_leave_op`),
+* A worker that *leaves* pushes no more. It puts a token into the queue (`get_leave_op`),
   with which another worker pushes in its stead: the others go on, with rounds of the same size.
   The hook, a Supervisor, or else the session itself do so for workers that end; anybody may do so
   for a worker that died.

@@ -47,7 +47,7 @@ def steadily(step: float = 0.00001) -> Iterable[float]:
         (2, 3, {"MILLRACE_SPIN": "1"}, True),
     ],
 )
-def test_tasks_look_out_where_each_has_a_core(
+def test_tasks_spin_where_each_has_a_core(
     cores: int, tasks: int, environment: dict[str, str], expected: bool
 ) -> None:
     made = SpinPolicy()
@@ -65,7 +65,7 @@ def test_tasks_look_out_where_each_has_a_core(
         (2, 3, {"MILLRACE_SPIN": "0"}, False),
     ],
 )
-def test_with_one_task_more_they_look_out_in_rounds(
+def test_with_one_task_more_they_spin_in_rounds(
     cores: int, tasks: int, environment: dict[str, str], expected: bool
 ) -> None:
     made = spin_policy(steadily())
