@@ -24,6 +24,8 @@ from millrace.training.checkpoint.reader import load_checkpoint
 PROGRAM = Path(__file__).parent / "programs" / "counting_steps.py"
 PS, WORKERS, STEPS = 2, 3, 700
 SECONDS = 180.0
+#: The chief may not have seen so many steps of the others when a ps dies.
+FEW_STEPS = 10
 
 
 class Task:
@@ -33,6 +35,7 @@ class Task:
         self.name = name
         self._log = log
         self.last_step = 0
+        self.longest_fall = 0  # By how many steps it once went back.
         self.popen = subprocess.Popen(
             [sys.executable, str(PROGRAM), *arguments],
             stdout=subprocess.PIPE,
@@ -46,7 +49,9 @@ class Task:
         assert self.popen.stdout is not None
         for line in self.popen.stdout:
             if line.startswith(("step ", "end ")):
-                self.last_step = int(line.split()[1])
+                step = int(line.split()[1])
+                self.longest_fall = max(self.longest_fall, self.last_step - step)
+                self.last_step = step
 
     def wait_for(self, step: int) -> None:
         deadline = time.monotonic() + SECONDS
@@ -108,4 +113,5 @@ def test_a_checkpoint_is_one_instant_also_when_ps_tasks_are_killed(
     said = (tmp_path / "worker0.log").read_text()
     # A step whose ps died in its middle may be in the next checkpoint by half: never silently.
     assert len(torn) <= said.count("may have a part of"), torn
-    assert "steps are lost" in said
+    # A ps that dies right after a save costs the chief no step that it has seen.
+    assert workers[0].longest_fall <= FEW_STEPS or "steps are lost" in said
