@@ -48,7 +48,7 @@ from millrace.runtime.tier_choices import HOST, PROGRAM, TierChoices
 from millrace.runtime.tiers import (
     COMPILER,
     COUNTS,
-    SAMPLED_RUNS,
+    FIRST_SAMPLE,
     Mode,
     Programs,
     Shape,
@@ -99,6 +99,7 @@ class CompiledStage:
         owned: frozenset[Edge] = frozenset(),
         mode: Mode | None = None,
         host_nodes: Collection[Node] = (),
+        is_part: bool = False,
     ) -> None:
         self.nodes = nodes
         self.outputs = outputs
@@ -113,7 +114,7 @@ class CompiledStage:
         self.has_loops = form.has_loops
         self.is_short = not form.has_loops  # Nobody knows when a loop ends.
         #: The sets of shapes that it has met, with their programs.
-        self.programs = Programs(len(nodes), nodes[0].name if nodes else "")
+        self.programs = Programs(len(nodes), nodes[0].name if nodes else "", is_part)
         self._mode = tiers.mode() if mode is None else mode
         #: What was seen of the shapes inside; None once that is of no use any more.
         self._seen: SeenShapes | None = SeenShapes()
@@ -123,7 +124,9 @@ class CompiledStage:
         #: programs the parts had when it was last asked.
         self._turns: Turns | None = None
         self._compared_programs = 0
-        self._runs_since_split = 0
+        #: While no part has a program: runs since the parts ran, and how many there must be.
+        self._runs_since_sample = 0
+        self._next_sample = FIRST_SAMPLE
         #: How many more runs are made on NumPy before the stage is worth a program.
         self._runs_on_host = host_integers.RUNS if form.is_little else 0
         self._is_interpreted = False
@@ -246,7 +249,11 @@ class CompiledStage:
         if self._split is not None:
             self._compare_parts(takes_parts, time.perf_counter() - start)
         if shape is not None and self._mode is Mode.BACKGROUND:
-            shape.note_host_run(time.perf_counter() - start, time.thread_time() - cpu)
+            shape.note_host_run(
+                time.perf_counter() - start,
+                time.thread_time() - cpu,
+                self.programs.runs_per_note,
+            )
             is_steady = self._split is None or self._same_runs >= _LONG_STEADY_RUNS
             is_wanted = is_steady and self.programs.wants_program(shape)
             if is_wanted and self._form.is_one_program:
@@ -259,12 +266,20 @@ class CompiledStage:
     def _takes_parts(self, parts: SplitStage) -> bool:
         """Whether a run goes through the parts of the stage.
 
-        Without programs of theirs the whole is quicker: then few runs do, to see what they cost.
+        Without programs of theirs the whole is quicker: then few runs do, ever more seldom, to see
+        what they cost.
         """
         if self._turns is not None:
             return bool(self._turns.next)
-        self._runs_since_split += 1
-        return parts.programs > 0 or self._runs_since_split % SAMPLED_RUNS == 0
+        if parts.programs:
+            return True
+        self._runs_since_sample += 1
+        if self._runs_since_sample < self._next_sample:
+            return False
+        parts.note_for(self._runs_since_sample)
+        self._runs_since_sample = 0
+        self._next_sample *= 2
+        return True
 
     def _compare_parts(self, takes_parts: bool, seconds: float) -> None:
         """Gives up the parts of the stage if their programs make it no quicker."""
@@ -272,7 +287,7 @@ class CompiledStage:
         if self._turns is None:
             if self._split.programs > self._compared_programs:
                 self._compared_programs = self._split.programs
-                self._split.note_every_run()
+                self._split.note_for(1)
                 self._turns = Turns()
             return
         self._turns.note(int(takes_parts), seconds)
@@ -314,9 +329,7 @@ class CompiledStage:
         self, nodes: list[Node], outputs: list[Edge], name: str, on_host: bool
     ) -> CompiledStage:
         mode = Mode.NEVER if on_host else self._mode
-        part = CompiledStage(nodes, outputs, name, self._form.owned, mode)
-        part.programs.runs_per_note = SAMPLED_RUNS
-        return part
+        return CompiledStage(nodes, outputs, name, self._form.owned, mode, is_part=True)
 
     def _run_program(self, shape: Shape, inputs: list[Value], step: Step) -> list[Value]:
         """Runs the program of these shapes."""

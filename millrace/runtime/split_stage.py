@@ -97,10 +97,10 @@ class SplitStage:
         """How many programs were compiled for its parts."""
         return sum(part.compiles for part in self.parts)
 
-    def note_every_run(self) -> None:
-        """Tells the parts that they are run each time from now on."""
+    def note_for(self, runs: int) -> None:
+        """Tells the parts for how many runs of the stage their next one stands."""
         for part in self.parts:
-            part.programs.runs_per_note = 1
+            part.programs.runs_per_note = runs
 
     def run(self, inputs: list[Value], step: Context) -> list[Value]:
         """Runs the stage; each part takes the locks of its own variables."""

@@ -7,11 +7,14 @@ seems to pay, and taken when it is ready and measured to be quicker.
 When does it pay? Nobody knows how often a shape will come back; but who waits until tier 0 has
 cost as much as compiling will, pays at most twice what the best choice would have cost. What
 compiling costs, and which share of tier 0's time programs save, is learned from the programs of
-this process (`Experience`). The first program of a stage that pays within a few hundred runs is
-made three times as early, for most stages always meet the same shapes; each further one must have
-cost as much more as there are programs already. A stage of which parts have programs of their own
-(`split_stage`) gets one only when its shapes have long stayed the same; and whether the parts are
-quicker than the whole on tier 0 is measured by turns (`Turns`).
+this process (`Experience`). What tier 0 has cost is its best run times the number of runs: the
+first runs look at nodes one by one and write a tape, which no later run does. The first program of
+a stage that pays within a few hundred runs is made three times as early, for most stages always
+meet the same shapes; each further one must have cost as much more as there are programs already. A
+stage of which parts have programs of their own (`split_stage`) gets one only when its shapes have
+long stayed the same. The parts run now and then, ever more seldom, to see what they cost: each of
+these runs stands for those since the one before. Whether the parts with their programs are quicker
+than the whole on tier 0 is measured by turns (`Turns`).
 
 `MILLRACE_COMPILE=now` compiles in front of the step that wants a program, for measurements and
 tests that count programs; `never` stays on tier 0.
@@ -48,13 +51,16 @@ _LATEST_SHARE = 0.5
 _LEAST_SAVED = 0.1
 #: A stage that has met no more sets of shapes may always meet the same.
 _FEW_SHAPES = 2
+#: So many runs are timed before it is known what one costs.
+_FEWEST_NOTED = 2
 #: What share of that tier 0 must have cost before the first program of a stage is made.
 _FIRST_SHARE = 0.3
 #: After so many runs of a program it is known how long it takes; the first is not counted. One
 #: that takes many times as long as tier 0 is known earlier.
 _MEASURED_RUNS, _FEW_RUNS, _MUCH_LONGER = 10, 3, 3.0
-#: One of so many runs goes through the parts of a stage while none of them has a program.
-SAMPLED_RUNS = 16
+#: After so many runs a stage goes through its parts for the first time while none of them has a
+#: program; after twice as many once more, and so on.
+FIRST_SAMPLE = 16
 #: Of so many runs of each of two ways it is known which is quicker.
 _TURNS = 9
 #: A compile that takes longer does not hold up others; so many such ones run at a time.
@@ -180,12 +186,13 @@ class Shape:
         "best",
         "is_queued",
         "known",
+        "least_cost",
         "program",
         "program_best",
         "program_runs",
         "reason",
         "runs",
-        "seconds",
+        "runs_noted",
     )
 
     def __init__(self) -> None:
@@ -193,21 +200,29 @@ class Shape:
         self.known: trace_time_results.Results | None = None
         self.reason = "these shapes are new"
         self.is_queued = False
-        self.runs = self.program_runs = 0
-        self.seconds = 0.0
-        self.best = self.program_best = float("inf")
+        self.runs = self.runs_noted = self.program_runs = 0
+        self.best = self.least_cost = self.program_best = float("inf")
 
-    def note_host_run(self, seconds: float, cpu_seconds: float | None = None) -> None:
+    @property
+    def cost(self) -> float:
+        """What tier 0 has cost, in seconds, without what only first runs do."""
+        return self.least_cost * self.runs if self.runs else 0.0
+
+    def note_host_run(
+        self, seconds: float, cpu_seconds: float | None = None, stands_for: int = 1
+    ) -> None:
         """Notes how long tier 0 took.
 
         Args:
           seconds: From its start to its end.
           cpu_seconds: What it has cost: on a busy machine much less.
+          stands_for: For how many runs this one stands.
         """
-        self.runs += 1
-        self.seconds += seconds if cpu_seconds is None else cpu_seconds
+        self.runs += stands_for
+        self.runs_noted += 1
+        self.least_cost = min(self.least_cost, seconds if cpu_seconds is None else cpu_seconds)
         self.best = min(self.best, seconds)
-        if self.runs == 2 and not self.is_queued:
+        if self.runs_noted == 2 and not self.is_queued:
             self.reason = "compiling does not pay yet"
 
     def note_program_run(self, seconds: float) -> None:
@@ -237,8 +252,9 @@ class Shape:
 class Programs:
     """The sets of shapes that a stage has met, and its programs."""
 
-    def __init__(self, node_count: int, name: str = "") -> None:
+    def __init__(self, node_count: int, name: str = "", is_part: bool = False) -> None:
         self.name = name
+        self._is_part = is_part
         self.counts = Counts()
         self._shapes: OrderedDict[Any, Shape] = OrderedDict()
         self._lock = threading.Lock()
@@ -267,16 +283,16 @@ class Programs:
 
     def wants_program(self, shape: Shape) -> bool:
         """Whether these shapes should be compiled now; true once."""
-        if shape.is_queued or shape.runs < 2:
+        if shape.is_queued or shape.runs_noted < _FEWEST_NOTED:
             return False
         expected = self._took
         if expected is None:
             expected = EXPERIENCE.expected_seconds(self._node_count)
         share = self.counts.compiles + 1.0
         is_first = len(self._shapes) <= _FEW_SHAPES and not self.counts.compiles
-        if is_first and shape.seconds * _SOON >= expected * shape.runs:
+        if is_first and not self._is_part and shape.least_cost * _SOON >= expected:
             share = _FIRST_SHARE
-        if shape.seconds * self.runs_per_note * EXPERIENCE.saved < share * expected:
+        if shape.cost * EXPERIENCE.saved < share * expected:
             return False
         with self._lock:
             if shape.is_queued:
@@ -298,7 +314,8 @@ class Programs:
         for old in with_program[: max(0, len(with_program) - MAX_PROGRAMS)]:
             if old is not shape:
                 old.program, old.is_queued = None, False
-                old.runs, old.seconds, old.reason = 0, 0.0, "other shapes were used more lately"
+                old.runs = old.runs_noted = 0
+                old.reason = "other shapes were used more lately"
 
     @property
     def is_full(self) -> bool:

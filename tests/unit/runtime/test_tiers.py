@@ -134,9 +134,8 @@ def test_parts_that_make_a_stage_no_quicker_are_given_up() -> None:
     loss = tf.reduce_mean(tf.square(tf.matmul(tf.nn.relu(tf.matmul(bag, w)), w)))
     train = tf.train.GradientDescentOptimizer(0.01).minimize(loss)
     with pytest.MonkeyPatch.context() as patch, tf.Session() as sess:
-        patch.setattr(compiled_stage, "SAMPLED_RUNS", 1)
-        patch.setattr(tiers, "_FIRST_SHARE", 0.0)
-        patch.setattr(tiers, "_SOON", 1e12)
+        patch.setattr(compiled_stage, "FIRST_SAMPLE", 1)
+        patch.setattr(tiers.EXPERIENCE, "expected_seconds", lambda nodes: 0.0)
         patch.setattr(tiers, "_TOLERANCE", float("inf"))
         patch.setattr(tiers.Turns, "note", lambda self, way, seconds: setattr(self, "better", 0))
         for limit in ("_LEAST_SECONDS", "_LEAST_SHARE"):
@@ -182,11 +181,39 @@ def test_compiling_waits_until_numpy_has_cost_as_much(monkeypatch: pytest.Monkey
     assert not programs.wants_program(shape), "once is enough"
     programs.add(shape, object(), 2.0)
     other = programs.shape("b")
-    other.note_host_run(2.0)
-    other.note_host_run(1.9)
+    other.note_host_run(9.0)
+    other.note_host_run(1.0)
+    other.note_host_run(1.0)
     assert not programs.wants_program(other), "the second must have cost twice as much"
-    other.note_host_run(0.2)
+    other.note_host_run(1.0)
     assert programs.wants_program(other)
+
+
+def test_what_only_first_runs_cost_makes_no_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiers.EXPERIENCE, "expected_seconds", lambda nodes: 10.0)
+    monkeypatch.setattr(tiers.EXPERIENCE, "saved", 1.0)
+    whole, part = tiers.Programs(5), tiers.Programs(5, is_part=True)
+    for programs, stands_for in ((whole, 1), (part, 16)):
+        shape = programs.shape("a")
+        shape.note_host_run(50.0, stands_for=stands_for)
+        for _ in range(20):
+            shape.note_host_run(0.01, stands_for=stands_for)
+            assert not programs.wants_program(shape)
+
+
+def test_a_sampled_run_stands_for_those_since_the_one_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tiers.EXPERIENCE, "expected_seconds", lambda nodes: 1.0)
+    monkeypatch.setattr(tiers.EXPERIENCE, "saved", 1.0)
+    programs = tiers.Programs(5, is_part=True)
+    shape = programs.shape("a")
+    wanted = []
+    for stands_for in (16, 32, 64):
+        shape.note_host_run(0.01, stands_for=stands_for)
+        wanted.append(programs.wants_program(shape))
+    assert wanted == [False, False, True]
+    assert shape.cost == pytest.approx(1.12)
 
 
 def test_the_programs_used_last_stay(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -278,9 +305,8 @@ def test_what_keeps_its_shape_is_compiled_though_other_parts_change() -> None:
             return found + [sess.run([train, loss], batch)[1] for batch in batches[20:]]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compiled_stage, "SAMPLED_RUNS", 1)
-        patch.setattr(tiers, "_FIRST_SHARE", 0.0)
-        patch.setattr(tiers, "_SOON", 1e12)
+        patch.setattr(compiled_stage, "FIRST_SAMPLE", 1)
+        patch.setattr(tiers.EXPERIENCE, "expected_seconds", lambda nodes: 0.0)
         patch.setattr(tiers, "_TOLERANCE", float("inf"))
         for limit in ("_LEAST_SECONDS", "_LEAST_SHARE"):
             patch.setattr(split_stage, limit, 0.0)  # Such small parts are not worth a program.
