@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from millrace.core import errors
-from millrace.core.value import Value
 from millrace.protocol.attempt import Attempt
 from millrace.protocol.queue import Close, Dequeue, Enqueue, PriorityQueueState
 
@@ -58,7 +57,7 @@ class BarrierState:
     # -- Events: each returns the attempts that it has settled -----------------------------
 
     def insert_many(
-        self, component: int, keys: Sequence[bytes], values: Sequence[Value]
+        self, component: int, keys: Sequence[bytes], values: Sequence[object]
     ) -> list[Attempt]:
         """One component of several elements arrived.
 

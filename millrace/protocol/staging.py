@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from millrace.core import errors
-from millrace.core.value import Value
 from millrace.protocol.attempt import Attempt
 
 
@@ -27,7 +26,7 @@ class Put(Attempt):
 
     def __init__(
         self,
-        values: Sequence[Value],
+        values: Sequence[object],
         size: int,
         key: int = 0,
         indices: Sequence[int] = (),
@@ -202,7 +201,7 @@ class MapStaging(StagingState):
         capacity: int,
         memory_limit: int,
         is_ordered: bool,
-        size_of: Callable[[Value], int],
+        size_of: Callable[[object], int],
     ) -> None:
         super().__init__(capacity, memory_limit)
         self._is_ordered = is_ordered

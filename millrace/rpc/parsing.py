@@ -11,10 +11,11 @@ before it is checked.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, MutableMapping
+from typing import TypeVar
 
-from google.protobuf.message import DecodeError
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import DecodeError, Message
 
 from millrace.platform import limits
 
@@ -25,9 +26,10 @@ PIECE = 1 << 16
 _MAX_DEPTH = 100
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _MESSAGE = 11  # FieldDescriptor.TYPE_MESSAGE
+_Kind = TypeVar("_Kind", bound=Message)
 
 
-def parse(kind: Any, data: bytes) -> Any:
+def parse(kind: type[_Kind], data: bytes) -> _Kind:
     """`kind.FromString(data)`.
 
     Raises:
@@ -35,13 +37,14 @@ def parse(kind: Any, data: bytes) -> Any:
       ResourceExhaustedError: It has too many fields.
     """
     if len(data) <= WHOLE:
-        return kind.FromString(data)
-    message = kind()
+        whole: _Kind = kind.FromString(data)
+        return whole
+    message: _Kind = kind()
     _merge(message, memoryview(data), 0)
     return message
 
 
-def _merge(message: Any, data: memoryview, depth: int) -> None:
+def _merge(message: Message, data: memoryview, depth: int) -> None:
     """Merges bytes into a message, in pieces."""
     if depth > _MAX_DEPTH:
         raise DecodeError(f"Error parsing message: it is nested more than {_MAX_DEPTH} deep")
@@ -63,12 +66,12 @@ def _merge(message: Any, data: memoryview, depth: int) -> None:
     _merge_whole(message, data[begin:])
 
 
-def _merge_whole(message: Any, data: memoryview) -> None:
+def _merge_whole(message: Message, data: memoryview) -> None:
     if data:
         message.MergeFromString(data.tobytes())
 
 
-def _merge_field(message: Any, field: Any, data: memoryview, depth: int) -> None:
+def _merge_field(message: Message, field: FieldDescriptor, data: memoryview, depth: int) -> None:
     value = getattr(message, field.name)
     if field.message_type.GetOptions().map_entry:
         _merge_entry(value, field, data, depth)
@@ -80,7 +83,9 @@ def _merge_field(message: Any, field: Any, data: memoryview, depth: int) -> None
     _merge(value, data, depth + 1)
 
 
-def _merge_entry(entries: Any, field: Any, data: memoryview, depth: int) -> None:
+def _merge_entry(
+    entries: MutableMapping[object, Message], field: FieldDescriptor, data: memoryview, depth: int
+) -> None:
     """Merges a large entry of a map: a small message with the key first, and the value."""
     key_field = field.message_type.fields_by_number[1]
     value_field = field.message_type.fields_by_number[2]

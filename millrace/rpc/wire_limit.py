@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from millrace.core import errors
-from millrace.core.value import Value
 
 #: Protocol buffers, and so gRPC's messages, end here. A little is left for names and shapes.
 MAX_BYTES = (1 << 31) - (1 << 20)
 
 
-def check_fits(values: Iterable[Value], what: str, instead: str) -> None:
+def check_fits(values: Iterable[object], what: str, instead: str) -> None:
     """Refuses values that cannot go in one message.
 
     Args:

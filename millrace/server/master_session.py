@@ -15,6 +15,7 @@ import weakref
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from tensorboard.compat.proto import step_stats_pb2
 
 from millrace.core import errors
@@ -386,7 +387,9 @@ class MasterSession:
         for partition in prepared.partitions.all:
             for i, value in zip(partition.results, answers[partition.peer].values, strict=False):
                 # A scalar string is bytes already when the task is in this process.
-                found[i] = value if getattr(value, "ndim", 1) else value[()]
+                if isinstance(value, np.ndarray) and not value.ndim:
+                    value = value[()]
+                found[i] = value
         if run_metadata is not None:
             run_metadata.Clear()
             if trace:

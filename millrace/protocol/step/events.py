@@ -11,7 +11,6 @@ from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
 from millrace.core import errors
-from millrace.core.value import Value
 
 #: Tells the values of a step apart.
 Key = Hashable
@@ -116,7 +115,7 @@ class ValuesMade(NamedTuple):
     to: Peer
     key: int
     tag: bytes
-    values: Sequence[Value]
+    values: Sequence[object]
 
 
 class PartitionFinished(NamedTuple):
@@ -132,7 +131,7 @@ class PartitionFinished(NamedTuple):
 
     step: int
     peer: Peer = HOME
-    values: Sequence[Value] = ()
+    values: Sequence[object] = ()
     error: errors.OpError | None = None
     trace: bytes = b""
 
@@ -175,7 +174,7 @@ class RunRequested(NamedTuple):
     step: int
     master: Peer
     facts: PartitionFacts
-    first: tuple[Key, Sequence[Value]] | None = None
+    first: tuple[Key, Sequence[object]] | None = None
     is_quick: bool = False
 
 
@@ -191,7 +190,7 @@ class ValuesArrived(NamedTuple):
 
     step: int
     key: Key
-    values: Sequence[Value]
+    values: Sequence[object]
     source: Peer = HOME
 
 
@@ -216,7 +215,7 @@ class VariablesRead(NamedTuple):
     step: int
     to: Peer
     key: int
-    values: Sequence[Value]
+    values: Sequence[object]
     location: bytes
 
 

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from millrace.core import errors
-from millrace.core.value import Value
 from millrace.protocol.step.events import Key, Peer
 from millrace.protocol.step.remote_partitions import RemotePartition
 
@@ -29,7 +28,7 @@ class SendRun(NamedTuple):
 
     step: int
     partition: RemotePartition
-    first: Sequence[Value] | None = None
+    first: Sequence[object] | None = None
 
 
 class SendRead(NamedTuple):
@@ -77,7 +76,7 @@ class SendValues(NamedTuple):
     to: Peer
     key: int
     tag: bytes
-    values: Sequence[Value]
+    values: Sequence[object]
 
 
 class SendVariables(NamedTuple):
@@ -86,7 +85,7 @@ class SendVariables(NamedTuple):
     step: int
     to: Peer
     key: int
-    values: Sequence[Value]
+    values: Sequence[object]
     location: bytes
 
 
@@ -126,7 +125,7 @@ class Deliver(NamedTuple):
 
     step: int
     key: Key
-    values: Sequence[Value]
+    values: Sequence[object]
 
 
 class EndWait(NamedTuple):
@@ -159,7 +158,7 @@ class Reply(NamedTuple):
     """Answer the caller: the step, or the partition, has come to its end."""
 
     step: int
-    values: Sequence[Value] = ()
+    values: Sequence[object] = ()
 
 
 class Fail(NamedTuple):

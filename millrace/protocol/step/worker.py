@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from millrace.core import errors
-from millrace.core.value import Value
 from millrace.protocol.step import events
 from millrace.protocol.step.events import HOME, Key, PartitionFacts, Peer, TaskEvent
 from millrace.protocol.step.instructions import (
@@ -82,7 +81,7 @@ class PartitionStep:
         self.master: Peer = HOME
         self.runs = False
         self.repeats = False
-        self.values: dict[Key, Sequence[Value]] = {}
+        self.values: dict[Key, Sequence[object]] = {}
         self.wanted: set[Key] = set()
         #: The tasks that have sent values.
         self.sources: set[Peer] = set()
