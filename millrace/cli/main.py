@@ -15,6 +15,7 @@ from typing import Any, NoReturn, Protocol
 from millrace.cli import (
     certificates,
     check,
+    checkpoint,
     consistency,
     dashboard,
     doctor,
@@ -59,6 +60,7 @@ COMMANDS: dict[str, Command] = {
     "stop": stop,
     "consistency": consistency,
     "move": move,
+    "checkpoint": checkpoint,
     "doctor": doctor,
     "dashboard": dashboard,
     "plan": plan,

@@ -8,6 +8,7 @@ from typing import Any
 from millrace.core.dtypes import DType
 from millrace.data import tensor_bundle
 from millrace.data.checkpoint_v1 import CheckpointV1Reader
+from millrace.data.delta_bundle import open_bundle
 from millrace.data.tensor_bundle import BundleReader, TensorInfo
 
 
@@ -18,7 +19,7 @@ def open_checkpoint(prefix: str) -> BundleReader | CheckpointV1Reader:
       NotFoundError: There is no such checkpoint.
       DataLossError: It is damaged, or something else.
     """
-    return BundleReader(prefix) if tensor_bundle.exists(prefix) else CheckpointV1Reader(prefix)
+    return open_bundle(prefix) if tensor_bundle.exists(prefix) else CheckpointV1Reader(prefix)
 
 
 class CheckpointReader:

@@ -72,6 +72,8 @@ BundleHeaderProto: Any = _messages["BundleHeaderProto"]
 BundleEntryProto: Any = _messages["BundleEntryProto"]
 
 _HEADER_KEY = b""
+#: Only an incremental checkpoint has it: which checkpoint it is based on (`data.delta_bundle`).
+DELTA_BASE_KEY = "_millrace/delta/base"
 #: The part of a checkpoint that one task writes: until it is merged it is of no use to anybody,
 #: so that its index and names need not last; its data must, because merging renames the file.
 _SHARD = re.compile(r"(_temp(_[0-9a-f]+)?/|\.)part-\d{5}-of-\d{5}$")
@@ -408,6 +410,8 @@ def _merge_entry(merged: dict[bytes, Any], key: bytes, entry: Any, prefix: str) 
     if present is entry:
         return
     name = key.decode(errors="replace")
+    if name == DELTA_BASE_KEY and (present.size, present.crc32c) == (entry.size, entry.crc32c):
+        return  # The parts of an incremental checkpoint all say what they are based on.
     if not present.slices or not entry.slices:
         raise errors.InvalidArgumentError(
             None,
@@ -544,6 +548,42 @@ class BundleReader:
         with self._reading(name):
             return self._read_slice(name, part, entry, sizes, shape)
 
+    def rows(self, name: str, part: TensorSlice) -> Iterator[Any]:
+        """Whole rows of a tensor, some at a time, in order; the checksum is checked at the end.
+
+        Args:
+          name: The tensor; it has numbers, and at least one axis.
+          part: A range of its first axis, and all of the others.
+
+        Raises:
+          DataLossError: It is damaged.
+          NotFoundError: There is no such tensor, or the checkpoint lacks some of the part.
+        """
+        whole = self._entry(name)
+        with self._reading(name):
+            sizes = _checked_sizes(whole)
+            wanted = part.ranges(sizes)
+            stored = [TensorSlice.from_proto(each) for each in whole.slices]
+            keys = [slice_key(name, each) for each in stored if each.ranges(sizes) == wanted]
+            if not stored and part.covers(sizes):
+                keys = [name.encode()]
+        if not keys:  # It was saved in other parts.
+            yield self.read_slice(name, part)
+            return
+        entry = self._entry_of(name, keys[0])
+        with self._reading(name):
+            self._check_size(name, entry)
+        shape, dtype = _sizes(entry), dtypes.as_dtype(entry.dtype)
+        row_bytes = entry.size // max(1, shape[0])
+        step = max(1, PIECE_BYTES // max(1, row_bytes))
+        crc = 0
+        for first in range(0, shape[0], step):
+            some = _aligned((min(step, shape[0] - first), *shape[1:]), dtype)
+            content = some.reshape(-1).view(np.uint8)
+            crc = self._read_into(name, entry, content, first * row_bytes, crc)
+            yield some
+        self._check(name, entry, crc)
+
     def _read_slice(
         self,
         name: str,
@@ -661,20 +701,22 @@ class BundleReader:
         self._check(name, entry, crc)
         return value
 
-    def _read_into(self, name: str, entry: Any, content: Any) -> int:
-        """Fills an array of bytes from the data file; returns their checksum."""
+    def _read_into(self, name: str, entry: Any, content: Any, after: int = 0, crc: int = 0) -> int:
+        """Fills an array of bytes from the data file; extends the checksum of those before."""
         stream = self._stream(entry.shard_id)
-        crc = 0
+        offset = entry.offset + after
         with gfile.tensorflow_errors(data_name(self._prefix, entry.shard_id, self.num_shards)):
-            stream.seek(entry.offset)
-            for start, end in _pieces(self._prefix, entry.offset, content.size):
+            stream.seek(offset)
+            for start, end in _pieces(self._prefix, offset, content.size):
                 done = start
                 while done < end:
                     piece = content[done:end]
                     count = stream.readinto(memoryview(piece))  # type: ignore[attr-defined]
                     if not count:
                         raise self._damaged(
-                            name, entry, f"the file ends after {done} of its bytes: it is truncated"
+                            name,
+                            entry,
+                            f"the file ends after {after + done} of its bytes: it is truncated",
                         )
                     crc = google_crc32c.extend(crc, piece[:count])
                     done += count

@@ -6,12 +6,14 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import millrace as tf
+from millrace.data.delta_bundle import base_of
 from millrace.protocol.cut.events import CutRequested
 from millrace.server.drivers.pending_cut import PendingCut
 from millrace.server.worker import Worker
@@ -131,6 +133,39 @@ def test_asynchronous_checkpoints_are_consistent(
     assert {float(x) for value in found for x in np.ravel(value)} == {seen[3]}
     for session in sessions:
         session.close()
+
+
+@pytest.mark.parametrize("sharded", [True, False])
+def test_incremental_checkpoints_are_consistent(
+    sharded: bool, make_cluster: Any, tmp_path: Path
+) -> None:
+    cluster = make_cluster({"ps": PS, "worker": 1})
+    with tf.Graph().as_default() as graph:
+        tables, changes = [], []
+        for i in range(PS):
+            with tf.device(f"/job:ps/task:{i}"):
+                table = tf.get_variable(f"t{i}", [2000, 4], initializer=tf.zeros_initializer())
+                tables.append(table)
+                changes.append(tf.scatter_add(table, [3, 700], tf.ones([2, 4])))
+        train = tf.group(*changes)
+        initialize = tf.global_variables_initializer()
+        saver = tf.train.Saver(sharded=sharded, max_to_keep=0, keep_delta=True)
+    model = SimpleNamespace(train=train)
+    with tf.Session(cluster.target("worker", 0), graph=graph) as session:
+        session.run(initialize)
+        paths = []
+        with Training([session], [model], threads=2) as training:
+            for i in range(6):
+                with graph.as_default():
+                    paths.append(saver.save(session, str(tmp_path / "model"), global_step=i))
+                training.wait(2)
+        for path in paths:
+            saver.restore(session, path)
+            found = session.run(tables)
+            assert len({float(x) for table in found for x in np.ravel(table[[3, 700]])}) == 1
+            assert all(np.count_nonzero(table) in (0, 8) for table in found)
+    assert [base_of(path) for path in paths] == [None] + paths[:1] * 5
+    assert sum(server.worker.cuts.taken for server in cluster.servers.values()) == PS * len(paths)
 
 
 class SlowTask:

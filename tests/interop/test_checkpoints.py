@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import millrace as tf
+from millrace.cli import main
 from millrace.core.config import SaverDef
 
 FORMATS: dict[str, dict[str, Any]] = {
@@ -58,6 +59,19 @@ def theirs(
     return folder, run_tensorflow("checkpoints.py", "save", str(folder))
 
 
+def save_compacted(folder: Path) -> None:
+    """Saves a table by the rows that changed, and makes a full checkpoint of that."""
+    folder.mkdir()
+    with tf.Graph().as_default(), tf.Session() as sess:
+        table = tf.get_variable("table", [2000, 4], initializer=tf.ones_initializer())
+        saver = tf.train.Saver(keep_delta=True)
+        sess.run(tf.global_variables_initializer())
+        saver.save(sess, str(folder / "model"), global_step=0)
+        sess.run(tf.scatter_add(table, [5, 1999], tf.ones([2, 4])))
+        saver.save(sess, str(folder / "model"), global_step=1)
+        assert main.main(["checkpoint", "compact", str(folder)]) == 0
+
+
 @pytest.fixture(scope="module")
 def ours(
     run_tensorflow: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory
@@ -73,6 +87,7 @@ def ours(
             (folder / name).mkdir()
             saver.save(sess, str(folder / name / "model"), global_step=7)
         saved = values(sess, variables)
+    save_compacted(folder / "compacted")
     with tf.Graph().as_default(), tf.Session() as sess:
         x = tf.placeholder(tf.float32, [None, 2], name="x")
         y = tf.matmul(x, tf.get_variable("w", initializer=[[1.0], [2.0]]))
@@ -119,6 +134,12 @@ def test_a_model_of_tensorflow_is_loaded(theirs: Any) -> None:
 def test_tensorflow_restores_a_checkpoint_of_millrace(ours: Any, name: str) -> None:
     saved, restored = ours
     assert restored[name] == saved
+
+
+def test_tensorflow_restores_a_compacted_checkpoint(ours: Any) -> None:
+    table = np.array(ours[1]["compacted"]["table"])
+    assert table.shape == (2000, 4) and set(table.ravel()) == {1.0, 2.0}
+    assert np.flatnonzero((table == 2).all(axis=1)).tolist() == [5, 1999]
 
 
 def test_tensorflow_imports_a_graph_of_millrace_with_its_saver(ours: Any) -> None:

@@ -3,7 +3,8 @@
 Host kernels, functions of their inputs and the file system only: they run in whichever task the
 graph places them. SaveV2, RestoreV2 and MergeV2Checkpoints have the V2 format
 (`data.tensor_bundle`); Save, SaveSlices, Restore and RestoreSlice the V1 format
-(`data.checkpoint_v1`). RestoreV2 reads both.
+(`data.checkpoint_v1`). RestoreV2 reads both. _SaveDelta, which TensorFlow does not have, writes
+incremental checkpoints (`data.delta_bundle`), which RestoreV2 reads as well.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from millrace.core.dtypes import DType
 from millrace.core.tensor_shape import TensorShape, scalar, unknown_shape
 from millrace.data import checkpoint_v1, tensor_bundle
 from millrace.data.checkpoint_v1 import CheckpointV1Reader, PartToSave
+from millrace.data.delta_bundle import DeltaWriter, open_bundle
 from millrace.data.tensor_bundle import BundleReader, BundleWriter
 from millrace.data.tensor_slice import TensorSlice, parse_shape_and_slice
 from millrace.graph.define import op
@@ -122,6 +124,37 @@ def SaveV2(
     writer.finish()
 
 
+@op(
+    "_SaveDelta(prefix: string, base: string, tensor_names: string, shape_and_slices: string, "
+    "tensors: [dtypes]) where dtypes: list(type) >= 1",
+    shape=_save_v2_shape,
+    gradient=NO_GRADIENT,
+    host=True,
+    stateful=True,
+)
+def SaveDelta(
+    prefix: Any,
+    base: Any,
+    tensor_names: Any,
+    shape_and_slices: Any,
+    tensors: list[Any],
+    *,
+    dtypes: list[DType],
+) -> None:
+    """Writes what of the tensors differs from another checkpoint; not in TensorFlow."""
+    names = _texts(tensor_names, "tensor_names", len(tensors))
+    specs = _texts(shape_and_slices, "shape_and_slices", len(tensors))
+    parts = [_part(spec, value) for spec, value in zip(specs, tensors, strict=True)]
+    writer = DeltaWriter(_one_name(prefix, "prefix"), _one_name(base, "base"))
+    try:
+        for name, (shape, part), value, dtype in zip(names, parts, tensors, dtypes, strict=True):
+            writer.add(name, shape, part, value, dtype)
+    except BaseException:
+        writer.discard()
+        raise
+    writer.finish()
+
+
 def _restored_shape(spec: str) -> TensorShape:
     return TensorShape(parse_shape_and_slice(spec)[2]) if spec else unknown_shape()
 
@@ -160,7 +193,7 @@ def RestoreV2(
     if not tensor_bundle.exists(name):
         with CheckpointV1Reader(name) as old:
             return [_restore_v1(old, *each) for each in zip(names, specs, dtypes, strict=True)]
-    with BundleReader(name) as reader:
+    with open_bundle(name) as reader:
         _check_present(reader, name, names)
         found = (_restore(reader, *each) for each in zip(names, specs, dtypes, strict=True))
         # XLA takes the memory of what was read as its own, so that no copy is made of it.

@@ -23,7 +23,7 @@ from millrace.server.worker_sessions import RegisteredGraph
 if TYPE_CHECKING:
     from millrace.server.drivers.pending_step import PendingStep
 
-_SAVES = frozenset(("SaveV2", "Save", "SaveSlices"))
+_SAVES = frozenset(("SaveV2", "_SaveDelta", "Save", "SaveSlices"))
 
 
 class PreparedStep:

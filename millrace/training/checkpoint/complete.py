@@ -12,7 +12,8 @@ import os
 import re
 
 from millrace.core import errors
-from millrace.data.tensor_bundle import BundleReader, data_name
+from millrace.data.delta_bundle import DeltaReader, open_bundle
+from millrace.data.tensor_bundle import data_name
 from millrace.platform import gfile
 
 _INDEX = ".index"
@@ -22,9 +23,10 @@ _PART = re.compile(r"(_temp(_[0-9a-f]+)?/|\.)part-\d{5}-of-\d{5}$")
 
 
 def is_complete(prefix: str) -> bool:
-    """Whether all files of a V2 checkpoint are there, as long as its index says."""
+    """Whether all files of a V2 checkpoint, and of its base, are as long as their indexes say."""
     try:
-        with BundleReader(prefix) as reader:
+        with open_bundle(prefix) as reader:
+            base = reader.base if isinstance(reader, DeltaReader) else None
             ends = [0] * reader.num_shards
             for entry in reader.entries.values():
                 if entry.slices:
@@ -32,10 +34,11 @@ def is_complete(prefix: str) -> bool:
                 if not 0 <= entry.shard_id < len(ends):
                     return False
                 ends[entry.shard_id] = max(ends[entry.shard_id], entry.offset + entry.size)
-        return all(
+        has_all = all(
             gfile.stat(data_name(prefix, shard, len(ends))).length >= end
             for shard, end in enumerate(ends)
         )
+        return has_all and (base is None or is_complete(base))
     except errors.OpError:
         return False
 

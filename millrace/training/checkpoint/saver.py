@@ -37,6 +37,7 @@ from millrace.platform import gfile, logging
 from millrace.platform.atomic_file import write_atomically
 from millrace.training.checkpoint import restore_mismatch
 from millrace.training.checkpoint import state as checkpoint_state
+from millrace.training.checkpoint.delta_saves import DeltaSaves, base_of
 from millrace.training.checkpoint.fence import CheckpointGuard
 from millrace.training.checkpoint.pending_save import PendingSave
 from millrace.training.checkpoint.saveable import all_saveable_objects, op_list_to_dict
@@ -68,6 +69,9 @@ class Saver:
       save_relative_paths: Whether the ``checkpoint`` file has relative paths, so that the folder
         can be moved.
       filename: The file's name when none is fed.
+      keep_delta: Whether most checkpoints have only what changed since the newest full one: of
+        tables the rows, of other variables everything. Not in TensorFlow, which cannot read them;
+        ``millrace checkpoint compact`` makes full ones.
 
     Raises:
       TypeError: `var_list` has something that is no variable.
@@ -91,7 +95,11 @@ class Saver:
         pad_step_number: bool = False,
         save_relative_paths: bool = False,
         filename: str | None = None,
+        *,
+        keep_delta: bool = False,
     ) -> None:
+        if keep_delta and saver_def:
+            raise ValueError("keep_delta=True needs variables to save, not a saver_def.")
         if defer_build and var_list:
             raise ValueError(
                 "If `var_list` is provided then build cannot be deferred. Either set "
@@ -111,6 +119,10 @@ class Saver:
         self._pad_step_number = pad_step_number
         self._save_relative_paths = save_relative_paths
         self._filename = filename
+        self._keep_delta = keep_delta
+        self._deltas: DeltaSaves | None = None
+        #: The full checkpoint that each checkpoint needs, or None; of those that were looked at.
+        self._bases: dict[str, str | None] = {}
         self._is_built = False
         #: Whether there is nothing to save; known once it is built.
         self._is_empty: bool | None = None
@@ -161,6 +173,8 @@ class Saver:
                 restore_sequentially=self._restore_sequentially,
                 filename=self._filename,
             )
+            if self._keep_delta:
+                self._deltas = DeltaSaves(self._var_list, self.saver_def)
         elif self._name:
             for field in ("filename_tensor_name", "save_tensor_name", "restore_op_name"):
                 name = getattr(self.saver_def, field)
@@ -215,9 +229,12 @@ class Saver:
         save_debug_info: bool = False,
     ) -> MetaGraphDef:
         """The default graph with this saver; see `tf.train.export_meta_graph`."""
+        graph_def = get_default_graph().as_graph_def(add_shapes=True)
+        if self._deltas is not None:
+            graph_def = self._deltas.without_nodes(graph_def)
         message, _ = meta_graph.export_scoped_meta_graph(
             filename=filename,
-            graph_def=get_default_graph().as_graph_def(add_shapes=True),
+            graph_def=graph_def,
             saver_def=self.saver_def,
             collection_list=collection_list,
             as_text=as_text,
@@ -270,12 +287,29 @@ class Saver:
         self._last_checkpoints = [each for each in self._last_checkpoints if each[0] != path]
         self._last_checkpoints.append((path, time.time()))
         if len(self._last_checkpoints) > self.saver_def.max_to_keep:
-            self._checkpoints_to_be_deleted.append(self._last_checkpoints.pop(0))
+            self._drop_oldest()
+
+    def _drop_oldest(self) -> None:
+        """Marks checkpoints that are too many; a base stays as long as a delta of it is kept."""
+        while True:
+            needed = {self._base_of(path) for path in self.last_checkpoints}
+            free = [each for each in self._last_checkpoints if each[0] not in needed]
+            if len(free) <= self.saver_def.max_to_keep:
+                return
+            self._last_checkpoints.remove(free[0])
+            self._checkpoints_to_be_deleted.append(free[0])
+
+    def _base_of(self, path: str) -> str | None:
+        if path not in self._bases:
+            self._bases[path] = base_of(path)
+        return self._bases[path]
 
     def _maybe_delete_old_checkpoints(self, meta_graph_suffix: str = "meta") -> None:
-        if not self._checkpoints_to_be_deleted:
-            return
-        name, saved_at = self._checkpoints_to_be_deleted.pop(0)
+        while self._checkpoints_to_be_deleted:
+            self._delete_or_preserve(*self._checkpoints_to_be_deleted.pop(0), meta_graph_suffix)
+
+    def _delete_or_preserve(self, name: str, saved_at: float, meta_graph_suffix: str) -> None:
+        self._bases.pop(name, None)
         if saved_at > self._next_checkpoint_time:
             self._next_checkpoint_time += self.saver_def.keep_checkpoint_every_n_hours * 3600
             return
@@ -425,13 +459,9 @@ class Saver:
         write = write_atomically if self.guard is None else self.guard.enter(folder)
         try:
             start = time.perf_counter()
-            result = sess.run(
-                self.saver_def.save_tensor_name,
-                {self.saver_def.filename_tensor_name: checkpoint_file},
-            )
+            saved = self._write(sess, checkpoint_file)
             seconds = time.perf_counter() - start
             OBSERVED.saves.note(seconds)
-            saved: str = result.decode() if isinstance(result, bytes) else str(result)
             EVENTS.note("saved", f"{saved} ({seconds:.1f} s)")
             if write_state:
                 self._record_last_checkpoint(saved)
@@ -452,6 +482,23 @@ class Saver:
                     f"Parent directory of {save_path} doesn't exist, can't save."
                 ) from error
             raise
+        return saved
+
+    def _write(self, sess: Any, checkpoint_file: str) -> str:
+        """Writes the files of a checkpoint, full or not; its name."""
+        if self._deltas is not None:
+            base = self._deltas.save(sess, checkpoint_file)
+            if base is not None:
+                self._bases[checkpoint_file] = base
+                return checkpoint_file
+        result = sess.run(
+            self.saver_def.save_tensor_name,
+            {self.saver_def.filename_tensor_name: checkpoint_file},
+        )
+        saved: str = result.decode() if isinstance(result, bytes) else str(result)
+        self._bases[saved] = None
+        if self._deltas is not None:
+            self._deltas.note_full(saved)
         return saved
 
     # -- Restoring ---------------------------------------------------------------------------

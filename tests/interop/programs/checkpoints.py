@@ -83,6 +83,11 @@ def restore():
                 variables, _ = build(2)
                 tf.train.Saver().restore(sess, path)
                 result[name] = values(sess, variables)
+    path = tf.train.latest_checkpoint(os.path.join(folder, "compacted"))
+    with tf.Graph().as_default(), tf.Session() as sess:
+        saver = tf.train.import_meta_graph(path + ".meta")
+        saver.restore(sess, path)
+        result["compacted"] = {v.op.name: plain(sess.run(v)) for v in tf.global_variables()}
     result["listed"] = tf.train.list_variables(os.path.join(folder, "whole"))
     with tf.Graph().as_default(), tf.Session() as sess:
         loaded = tf.saved_model.loader.load(sess, ["serve"], os.path.join(folder, "model"))

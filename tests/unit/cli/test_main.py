@@ -40,8 +40,8 @@ def test_an_unknown_command_is_one_sentence_and_exit_code_2(capsys):
     assert told.out == ""
     assert told.err == (
         "millrace: `frobnicate` is not a command; there are: run, check, launch, task, "
-        "manifest, server, status, logs, stop, consistency, move, doctor, dashboard, plan, "
-        "certificates, import-hook, info, version.\n"
+        "manifest, server, status, logs, stop, consistency, move, checkpoint, doctor, "
+        "dashboard, plan, certificates, import-hook, info, version.\n"
     )
 
 
