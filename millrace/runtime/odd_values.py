@@ -16,7 +16,14 @@ from millrace.passes.function_body import (
     functions_of,
     loop_functions,
 )
-from millrace.passes.node import Edge, Node, is_array_handle, is_variable_edge
+from millrace.passes.node import (
+    Edge,
+    Node,
+    is_array_handle,
+    is_variable_edge,
+    names_variable,
+    variable_of,
+)
 
 #: Ops that take one element, or several, out of an array or list of tensors.
 TAKING = frozenset(
@@ -47,7 +54,7 @@ _BRANCHING = frozenset(("If", "StatelessIf", "Case", "StatelessCase"))
 def odd_outputs(node: Node, odd: Container[Edge]) -> list[Edge]:
     """The outputs of a node that may be no arrays, given the values before it that may be none."""
     edges = [Edge(node, i) for i in range(len(node.output_types))]
-    inputs = [edge in odd or _is_handle(edge) for edge in node.inputs]
+    inputs = [edge in odd or (_is_handle(edge) and not _is_read(edge)) for edge in node.inputs]
     if node.type in TAKING:
         return [edge for edge in edges if edge.dtype.name == "variant"]
     if node.type in LOOPS:
@@ -71,6 +78,11 @@ def odd_outputs(node: Node, odd: Container[Edge]) -> list[Edge]:
 
 def _is_handle(edge: Edge) -> bool:
     return is_array_handle(edge) or is_variable_edge(edge)
+
+
+def _is_read(edge: Edge) -> bool:
+    """Whether who uses a variable's edge is given the variable's value."""
+    return not names_variable(edge) and variable_of(edge) is not None
 
 
 def _loop(node: Node, given: list[bool]) -> set[int]:

@@ -10,6 +10,7 @@ import pytest
 import millrace as tf
 from millrace.runtime import body_tape, host_run
 from millrace.runtime.loop_tape import LoopTape
+from millrace.runtime.tape import Tape
 
 
 @pytest.fixture(autouse=True)
@@ -140,6 +141,32 @@ def test_what_follows_a_loop_is_called_directly() -> None:
         patch.setattr(host_run, "Tape", Noted)
         np.testing.assert_allclose(sess.run(result, {x: [0.125]}), 2 * np.exp([2.0]), rtol=1e-6)
     assert not any(" call(" in line for tape in tapes for line in tape.source.splitlines())
+
+
+def test_what_follows_a_loop_that_reads_a_variable_is_called_directly(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tapes: list[str] = []
+    make = Tape._make
+
+    def noted(tape: Tape, *args: Any) -> None:
+        make(tape, *args)
+        tapes.append(tape.source)
+
+    monkeypatch.setattr(Tape, "_make", noted)
+    x = tf.placeholder(tf.float32, [2, 2])
+    w = tf.get_variable("w", [2, 2], initializer=tf.ones_initializer())
+    _, last = tf.while_loop(lambda i, _: i < 3, lambda i, h: (i + 1, tf.matmul(h, w)), [0, x])
+    loss = tf.reduce_sum(tf.square(last))
+    (gradient,) = tf.gradients(loss, [w])
+    with tf.Session() as sess:
+        sess.run(w.initializer)
+        tapes.clear()
+        found = sess.run([loss, gradient], {x: np.eye(2)})
+    assert found[0] == 64.0
+    np.testing.assert_array_equal(found[1], np.full([2, 2], 96.0))
+    assert any("run_loop(" in source for source in tapes)
+    assert not any(" call(" in source for source in tapes)
 
 
 def test_random_numbers_differ_between_iterations_and_repeat_with_the_seed() -> None:
