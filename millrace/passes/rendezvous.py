@@ -21,7 +21,7 @@ _ENDS = (
 _MASK = (1 << 64) - 1
 
 
-def _send(tensor: Value, *, ctx: Context, node: Node) -> tuple[()]:
+def _send(tensor: object, *, ctx: Context, node: Node) -> tuple[()]:
     ctx.exchange.put(node, key_of(node), tensor)
     return ()
 

@@ -32,7 +32,7 @@ class Attempt:
         self._value: Any = None
         self.error: errors.OpError | None = None
 
-    def succeed(self, value: Value = None) -> None:
+    def succeed(self, value: object = None) -> None:
         """Settles it with a value."""
         assert not self.done
         self.done, self._value = True, value

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from millrace.core import errors
-from millrace.core.value import JsonValue, Value
+from millrace.core.value import JsonValue
 from millrace.protocol.attempt import Attempt
 from millrace.protocol.replication.mirror import WHOLE, Event, Listener
 
@@ -352,7 +352,7 @@ def _elements_event(what: str, serials: list[int], elements: Sequence[Element]) 
 
 
 def _elements_of(
-    serials: Sequence[JsonValue], values: Sequence[Value]
+    serials: Sequence[JsonValue], values: Sequence[object]
 ) -> Iterable[tuple[int, Element]]:
     """Elements by their numbers, whose components come one after the other."""
     size = len(values) // max(1, len(serials))

@@ -81,7 +81,7 @@ class Unfinished:
 class _Computation:
     """A step that computes in a thread of its own."""
 
-    def __init__(self, plan: Plan, step: Step, feeds: Sequence[Value]) -> None:
+    def __init__(self, plan: Plan, step: Step, feeds: Sequence[object]) -> None:
         self._plan = plan
         self._step = step
         self._feeds = feeds
@@ -140,7 +140,7 @@ class _Computation:
         return "a computation"
 
 
-def run(plan: Plan, step: Step, feeds: Sequence[Value], unfinished: Unfinished) -> list[Value]:
+def run(plan: Plan, step: Step, feeds: Sequence[object], unfinished: Unfinished) -> list[Value]:
     """As `executor.run`, but answers at the step's deadline whatever computes.
 
     Args:

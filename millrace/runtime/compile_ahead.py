@@ -27,7 +27,6 @@ from millrace.compiler import budget, private
 from millrace.compiler.xla import jax
 from millrace.core.dtypes import DType
 from millrace.core.tensor_shape import TensorShape
-from millrace.core.value import Value
 from millrace.passes.node import Edge, Node
 from millrace.passes.transfer import RECEIVE
 
@@ -45,7 +44,7 @@ def received(edge: Edge) -> Form | None:
     return _form(shapes[edge.index], edge.dtype) if edge.index < len(shapes) else None
 
 
-def given(value: Value) -> Form | None:
+def given(value: object) -> Form | None:
     """The shape and type of a value that is there; None if it is no array of numbers."""
     if type(value) is not np.ndarray or value.dtype.hasobject:
         return None

@@ -56,7 +56,7 @@ class Binder:
         self._node, self._step, self._make_plan = node, step, make_plan
 
     def __call__(
-        self, function: Function, captured: Sequence[Value] = (), argument: str | None = None
+        self, function: Function, captured: Sequence[object] = (), argument: str | None = None
     ) -> Callable[[Sequence[Value]], list[Value]]:
         """A function of the node as a callable from its arguments to its results.
 
@@ -89,7 +89,7 @@ class Binder:
             return TapeCall(tape, values)
         plan = self._make_plan(program)
 
-        def call_plan(arguments: Sequence[Value]) -> list[Value]:
+        def call_plan(arguments: Sequence[object]) -> list[Value]:
             results = step.for_session(session).run_plan(plan, [*arguments, *values])
             return [v if isinstance(v, np.ndarray) else np.asarray(v) for v in results]
 
@@ -114,7 +114,7 @@ class TapeCall:
         self._run, self._captured = tape.run, captured
         self.holds_lock = not any(_RELEASING.match(name) for name in tape.op_types)
 
-    def __call__(self, arguments: Sequence[Value]) -> list[Value]:
+    def __call__(self, arguments: Sequence[object]) -> list[Value]:
         """The results for these arguments."""
         return self._run([*arguments, *self._captured])
 
@@ -179,7 +179,7 @@ class FunctionTape:
             return None
         return cls(program, step, make_plan)
 
-    def run(self, arguments: Sequence[Value]) -> list[Value]:
+    def run(self, arguments: Sequence[object]) -> list[Value]:
         """The results for these arguments."""
         return self._tape(arguments, self._services)
 

@@ -33,14 +33,14 @@ Resume = Callable[[Callable[[], None]], object]
 OnFinished = Callable[[BaseException | None], None]
 
 
-def run(plan: Plan, step: Step, feeds: Sequence[Value]) -> list[Value]:
+def run(plan: Plan, step: Step, feeds: Sequence[object]) -> list[Value]:
     """Runs a whole plan in the calling thread and returns the results as NumPy arrays."""
     values = run_values(plan, step, feeds)
     step.wait_until_done()
     return [host_value(value) for value in values]
 
 
-def run_values(plan: Plan, step: Step, feeds: Sequence[Value]) -> list[Value]:
+def run_values(plan: Plan, step: Step, feeds: Sequence[object]) -> list[Value]:
     """Runs a whole plan in the calling thread; the results stay where they are."""
     execution = Execution(plan, step)
     values = execution.values
@@ -108,7 +108,7 @@ class Execution:
         self._on_finished: OnFinished | None = None
         self._is_driven = False
 
-    def provide(self, argument: int, value: Value) -> None:
+    def provide(self, argument: int, value: object) -> None:
         """Gives the value of an argument."""
         self.values[self.plan.argument_slots[argument]] = value
         for follower in self.plan.argument_followers[argument]:
@@ -164,7 +164,7 @@ class Execution:
         finally:
             file_access.confine(before)
 
-    def _store(self, i: int, outputs: Sequence[Value]) -> None:
+    def _store(self, i: int, outputs: Sequence[object]) -> None:
         plan, values = self.plan, self.values
         for slot, value in zip(plan.stage_outputs[i], outputs, strict=True):
             values[slot] = value

@@ -31,7 +31,7 @@ class Future:
         words = self._waits_for
         return words if isinstance(words, str) else words()
 
-    def set_result(self, value: Value, error: BaseException | None = None) -> bool:
+    def set_result(self, value: object, error: BaseException | None = None) -> bool:
         """Gives the value, or an error. False when one of them was there before."""
         with self._lock:
             if self._outcome is not None:

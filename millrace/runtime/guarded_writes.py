@@ -53,7 +53,7 @@ class _RecordingState(TracedState):
         super().__init__(values)
         self.current: _Write | None = None
 
-    def write(self, variable: Node, value: Value) -> None:
+    def write(self, variable: Node, value: object) -> None:
         super().write(variable, value)
         if self.current is not None:
             self.current.written[variable] = value
@@ -180,7 +180,7 @@ def _guard(
     values.update(zip(variables, lax.cond(ok, changed, lambda same: same, old), strict=True))
 
 
-def _unchecked(ok: Value, message: Value, *values: Value) -> None:
+def _unchecked(ok: object, message: object, *values: object) -> None:
     """The first round stated the check."""
 
 
@@ -273,7 +273,7 @@ class PendingState:
             del self._changes[each]
             self.pending.append((writers[each], each, self._latest[each]))
 
-    def write(self, variable: Node, value: Value) -> None:
+    def write(self, variable: Node, value: object) -> None:
         """Notes a new value."""
         assert self.current is not None
         if self._joint:
@@ -283,7 +283,7 @@ class PendingState:
         self.pending.append((self.current, variable, value))
         self._latest[variable] = np.asarray(value)
 
-    def write_rows(self, variable: Node, rows: Value, values: Value) -> None:
+    def write_rows(self, variable: Node, rows: object, values: object) -> None:
         """Notes new rows."""
 
         def replace(tables: list[Value]) -> None:
@@ -291,7 +291,7 @@ class PendingState:
 
         self.change([variable], replace)
 
-    def add_rows(self, variable: Node, rows: Value, values: Value) -> None:
+    def add_rows(self, variable: Node, rows: object, values: object) -> None:
         """Notes what is added to rows."""
         self.change([variable], lambda tables: row_sums.add_to_rows(tables[0], rows, values))
 

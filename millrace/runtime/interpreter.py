@@ -277,7 +277,7 @@ class _Interpretation:
         self._arrived.append((node, frame, number, done))
         self._waiter.notify()
 
-    def _send(self, node: Node, value: Value, frame: _Frame, number: int) -> None:
+    def _send(self, node: Node, value: object, frame: _Frame, number: int) -> None:
         if isinstance(value, VariableRef):
             value = value.read()
         if value is not DEAD:
@@ -483,7 +483,7 @@ class _Interpretation:
         return True
 
 
-def _scalar(node: Node, predicate: Value) -> Value:
+def _scalar(node: Node, predicate: object) -> Value:
     """The predicate of a switch.
 
     Raises:

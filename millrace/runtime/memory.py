@@ -196,13 +196,13 @@ class Fitting:
             _largest(inputs[i]) <= most for i, most in zip(deciding, self._numbers, strict=True)
         )
 
-    def note(self, inputs: Sequence[Value], deciding: Sequence[int]) -> None:
+    def note(self, inputs: Sequence[object], deciding: Sequence[int]) -> None:
         """Notes that the outputs for these inputs are small."""
         self._numbers = [2 * _largest(inputs[i]) for i in deciding]
         self._shapes = [tuple(2 * size for size in getattr(value, "shape", ())) for value in inputs]
 
 
-def _largest(value: Value) -> float:
+def _largest(value: object) -> float:
     """The largest number of an input that may decide a shape; what cannot be told is endless."""
     if type(value) is not np.ndarray or value.dtype.kind not in "iub":
         return math.inf
@@ -211,7 +211,7 @@ def _largest(value: Value) -> float:
 
 
 def check_before(
-    node: Node, inputs: Sequence[Value], deciding: Sequence[int], fitting: Fitting | None = None
+    node: Node, inputs: Sequence[object], deciding: Sequence[int], fitting: Fitting | None = None
 ) -> None:
     """Checks that an op's outputs can fit, before its kernel runs on these inputs.
 
@@ -257,7 +257,7 @@ def asker(node: Node, deciding: Sequence[int], fitting: Fitting) -> Callable[...
     """`check_before` of one node, as a function of its inputs."""
     rule = elements_rule(node)
 
-    def ask(*inputs: Value) -> None:
+    def ask(*inputs: object) -> None:
         if rule is None or rule(node, inputs) > _SMALL:
             check_before(node, inputs, deciding, fitting)
 
@@ -284,13 +284,13 @@ def size_test(node: Node, names: Sequence[str], most: float) -> str | None:
     return None
 
 
-def largest_product(values: Sequence[Value]) -> int:
+def largest_product(values: Sequence[object]) -> int:
     """What numbers that decide a shape can make of one element."""
     every = range(len(values))
     return math.ceil(_bound(values, every, every))
 
 
-def check_strings(outputs: Sequence[Value]) -> None:
+def check_strings(outputs: Sequence[object]) -> None:
     """Checks that the strings that an op has made are not too long to be handed on.
 
     An op that doubles a string makes little of a little; a chain of them does not.
@@ -304,7 +304,7 @@ def check_strings(outputs: Sequence[Value]) -> None:
             limits.STRING_BYTES.check(size, "Bytes of the strings of the result")
 
 
-def check_after(node: Node, outputs: Sequence[Value]) -> None:
+def check_after(node: Node, outputs: Sequence[object]) -> None:
     """Checks that outputs of which only the shapes are there yet can fit.
 
     Raises:
@@ -393,7 +393,7 @@ def _shape_inputs(node: Node, deciding: Sequence[int]) -> Collection[int]:
     return {i for i, argument in enumerate(arguments) if _SHAPE_NAME.search(argument.name)}
 
 
-def _bound(inputs: Sequence[Value], deciding: Sequence[int], shapes: Collection[int]) -> float:
+def _bound(inputs: Sequence[object], deciding: Sequence[int], shapes: Collection[int]) -> float:
     """More elements than any output has, unless the op is unlike all others."""
     bound = 1.0
     for value in inputs:

@@ -153,7 +153,7 @@ class Plan:
 
         return compile_all if stages else None
 
-    def compile_for(self, feeds: Sequence[Value]) -> None:
+    def compile_for(self, feeds: Sequence[object]) -> None:
         """Compiles what computes with values of other tasks, as far as feeds and shapes tell."""
         forms = map(compile_ahead.given, feeds)
         given = {
@@ -166,7 +166,7 @@ class Plan:
                 stage.compile_ahead(given)
 
 
-def host_value(value: Value) -> Value:
+def host_value(value: object) -> Value:
     """A result as a NumPy array of the caller's own; a scalar (or bytes) for rank 0."""
     if value is DEAD:
         raise errors.InvalidArgumentError(

@@ -38,7 +38,7 @@ BEING_UPDATED = _BeingUpdated()
 class HeldRows(Protocol):
     """Keeps rows of a table as they were, when they are about to be changed in place."""
 
-    def before_change(self, rows: Value) -> None:
+    def before_change(self, rows: object) -> None:
         """Rows are about to be changed; the slot's lock is held until `after_change`."""
 
     def after_change(self) -> None:
@@ -155,7 +155,7 @@ class ResourceStore:
             ]
 
 
-def _end(resource: Value) -> None:
+def _end(resource: object) -> None:
     if isinstance(resource, VariableSlot):
         # Plans hold slots directly: an old slot must not keep its value.
         resource.value = None

@@ -34,7 +34,7 @@ class Exchange(Protocol):
     def receive(self, source: str, key: int, tag: bytes = b"") -> list[Value] | Future:
         """The values that a task sends under a key, or a Future of them."""
 
-    def put(self, node: Node, key: str, tensor: Value) -> None:
+    def put(self, node: Node, key: str, tensor: object) -> None:
         """Keeps a value for a task that asks for it with TensorFlow's `RecvTensor`."""
 
     def fetch(self, node: Node, key: str) -> Value | Future:

@@ -74,7 +74,7 @@ def look(
     raise NothingToCompute(Results(known[: len(outputs)], known[len(outputs) :]))
 
 
-def _known(value: Value, positions: dict[int, Known]) -> Known | None:
+def _known(value: object, positions: dict[int, Known]) -> Known | None:
     if isinstance(value, jax.Array):
         return positions.get(id(value))
     if not isinstance(value, np.ndarray) or value.dtype.hasobject:

@@ -30,13 +30,13 @@ class VariableState(Protocol):
     def read(self, variable: Node) -> Value:
         """The current value."""
 
-    def write(self, variable: Node, value: Value) -> None:
+    def write(self, variable: Node, value: object) -> None:
         """Replaces the value."""
 
     def write_rows(self, variable: Node, rows: Value, values: Value) -> None:
         """Replaces rows of the value."""
 
-    def add_rows(self, variable: Node, rows: Value, values: Value) -> None:
+    def add_rows(self, variable: Node, rows: object, values: object) -> None:
         """Adds to rows of the value."""
 
     def change(self, variables: Sequence[Node], change: Change) -> None:
@@ -75,15 +75,15 @@ class VariableRef:
         """
         return self._state.read(self.node)
 
-    def write(self, value: Value) -> None:
+    def write(self, value: object) -> None:
         """Replaces the value."""
         self._state.write(self.node, value)
 
-    def write_rows(self, rows: Value, values: Value) -> None:
+    def write_rows(self, rows: object, values: object) -> None:
         """Replaces rows of the value, which must be distinct; on the host in place if it can."""
         self._state.write_rows(self.node, rows, values)
 
-    def add_rows(self, rows: Value, values: Value) -> None:
+    def add_rows(self, rows: object, values: object) -> None:
         """Adds to rows of the value, which may repeat; on the host in place if it can."""
         self._state.add_rows(self.node, rows, values)
 
@@ -172,7 +172,7 @@ class StoredState:
                     if slot.value is value:
                         raise
 
-    def write(self, variable: Node, value: Value) -> None:
+    def write(self, variable: Node, value: object) -> None:
         """Replaces the value."""
         if not isinstance(value, jax.Array):
             value = owned(value)
@@ -199,7 +199,7 @@ class StoredState:
 
         self.change([variable], lambda tables: replace(tables[0]))
 
-    def add_rows(self, variable: Node, rows: Value, values: Value) -> None:
+    def add_rows(self, variable: Node, rows: object, values: object) -> None:
         """Adds to rows, in place if nobody else looks at the variable; its lock is held."""
         self.change([variable], lambda tables: row_sums.add_to_rows(tables[0], rows, values))
 
@@ -230,7 +230,7 @@ def _taken(slot: VariableSlot, variable: Node) -> Value:
         raise
 
 
-def owned(value: Value) -> Value:
+def owned(value: object) -> Value:
     """An array of the store's own: a kernel's result may be somebody's input, or a view of one."""
     value = np.asarray(value)
     if value.dtype.hasobject or value.nbytes < aligned.LITTLE:
@@ -240,7 +240,7 @@ def owned(value: Value) -> Value:
     return copy
 
 
-def writable(table: Value) -> Value:
+def writable(table: object) -> Value:
     """The array itself if only the caller has it, else a copy; to be changed in place.
 
     As NumPy's own `resize` does it: references are counted, of the array and of the memory that
@@ -267,7 +267,7 @@ class TracedState:
         """The value inside the program."""
         return self.values[variable]
 
-    def write(self, variable: Node, value: Value) -> None:
+    def write(self, variable: Node, value: object) -> None:
         """Gives the variable another value from here on."""
         self.values[variable] = value
 
@@ -275,7 +275,7 @@ class TracedState:
         """Gives the variable a value with other rows from here on."""
         self.write(variable, self.read(variable).at[rows].set(values))
 
-    def add_rows(self, variable: Node, rows: Value, values: Value) -> None:
+    def add_rows(self, variable: Node, rows: object, values: object) -> None:
         """Gives the variable a value with sums in some rows from here on."""
         self.write(variable, self.read(variable).at[rows].add(values))
 

@@ -308,7 +308,7 @@ class MasterSession:
     def run(
         self,
         prepared: PreparedStep,
-        values: Sequence[Value],
+        values: Sequence[object],
         options: RunOptions,
         run_metadata: RunMetadata,
     ) -> list[Value]:

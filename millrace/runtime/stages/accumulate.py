@@ -122,7 +122,7 @@ class _Stage:
         )
 
 
-def _accumulator(member: Node, handle: Value, step: Step) -> Accumulator:
+def _accumulator(member: Node, handle: object, step: Step) -> Accumulator:
     try:
         found: Accumulator = shared_state.find(Accumulator, step, handle)
         found.check_type(member.attrs["dtype"])
@@ -197,7 +197,7 @@ class TakeGradientsStage(_Stage):
         self._required: list[int] = []
         self._is_constant = all(member.inputs[1].node.type == "Const" for member in node.members)
 
-    def _counts(self, values: Sequence[Value]) -> list[int]:
+    def _counts(self, values: Sequence[object]) -> list[int]:
         required: list[int] = []
         for member, position in zip(self.members, self._positions, strict=True):
             try:

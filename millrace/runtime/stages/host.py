@@ -154,7 +154,7 @@ def flat_when_done(node: Node, result: list[Value] | Future) -> list[Value] | Fu
     return flatten_outputs(node, result)
 
 
-def on_host(value: Value) -> Value:
+def on_host(value: object) -> Value:
     """A value as a NumPy array."""
     if isinstance(value, VariableRef):
         value = value.read()

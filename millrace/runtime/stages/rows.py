@@ -198,7 +198,7 @@ class TakeStage(_RowStage):
         if count is None:
             return self.run(inputs, step)[0]
 
-        def write(rows: Value) -> None:
+        def write(rows: object) -> None:
             with slot.lock:
                 value = slot.value
                 if value is None or value.shape != shape:

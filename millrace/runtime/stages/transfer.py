@@ -144,7 +144,7 @@ def _variable(edge: Edge) -> Node | None:
     return variable_of(edge) if is_variable_edge(edge) else None
 
 
-def _on_host(value: Value) -> Value:
+def _on_host(value: object) -> Value:
     if value is DEAD:
         return value
     return jax.tree.map(np.asarray, value) if isinstance(value, Collection) else np.asarray(value)

@@ -11,7 +11,6 @@ import json
 from typing import Any
 
 from millrace.core import errors
-from millrace.core.value import Value
 from millrace.protocol.cut import events, instructions
 from millrace.rpc.message import Kind, Message
 
@@ -103,7 +102,7 @@ def master_event(message: Message, task: str) -> events.MasterCutEvent:
     raise _malformed(message.key)
 
 
-def _message(kind: Kind, number: int, word: Word, said: Value) -> Message:
+def _message(kind: Kind, number: int, word: Word, said: object) -> Message:
     return Message(kind, number, word, json.dumps(said).encode())
 
 

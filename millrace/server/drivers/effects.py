@@ -334,7 +334,7 @@ def changing_stages(plan: Plan, with_resources: bool = False) -> dict[int, Chang
     return found
 
 
-def _keep(value: Value) -> Value:
+def _keep(value: object) -> Value:
     """An output as the record keeps it: XLA's memory of one may go to the next update."""
     if isinstance(value, np.ndarray | VariableRef | bytes):
         return value

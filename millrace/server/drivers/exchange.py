@@ -63,7 +63,7 @@ class Exchange:
             self._note(source, key, found)
         return found
 
-    def put(self, node: Node, key: str, tensor: Value) -> None:
+    def put(self, node: Node, key: str, tensor: object) -> None:
         """Keeps a value for the task that asks for its key."""
         if isinstance(tensor, VariableRef):
             tensor = tensor.read()

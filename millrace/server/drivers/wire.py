@@ -43,7 +43,7 @@ class RunContext:
 
     def __init__(
         self,
-        values: Sequence[Value],
+        values: Sequence[object],
         trace: bool = False,
         attempt: StepAttempt | None = None,
         cut: int | None = None,

@@ -69,7 +69,7 @@ def said(told: Message) -> JsonValue:
 # -- Values ------------------------------------------------------------------------------------
 
 
-def pack(values: Iterable[Value]) -> tuple[list[Value], list[Value]]:
+def pack(values: Iterable[object]) -> tuple[list[Value], list[Value]]:
     """Values as plain words and tensors.
 
     Raises:
@@ -132,7 +132,7 @@ def _is_handle(array: Value) -> bool:
     return isinstance(array[()], ResourceHandle)
 
 
-def _is_bytes(value: Value) -> bool:
+def _is_bytes(value: object) -> bool:
     return isinstance(value, bytes)
 
 

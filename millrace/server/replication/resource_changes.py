@@ -22,7 +22,7 @@ import google_crc32c
 import numpy as np
 
 from millrace.core.tensor_shape import TensorShape
-from millrace.core.value import JsonValue, Value
+from millrace.core.value import JsonValue
 from millrace.ops.data_flow.accumulators import Accumulator
 from millrace.ops.data_flow.queue_kernels import Queue
 from millrace.ops.lookup.kernels import Table
@@ -261,7 +261,7 @@ def _checksum(event: Event) -> int:
     return found
 
 
-def checksum(value: Value) -> int:
+def checksum(value: object) -> int:
     """A checksum of an array or of bytes."""
     if isinstance(value, bytes):
         return binascii.crc32(repr([value]).encode())

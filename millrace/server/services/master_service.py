@@ -404,7 +404,7 @@ def _attempt_of(
         raise errors.InvalidArgumentError(None, None, f"Malformed RunStep: {error}.") from None
 
 
-def _to_proto(value: Value, served: _ServedSession, name: str) -> tensor_pb2.TensorProto:
+def _to_proto(value: object, served: _ServedSession, name: str) -> tensor_pb2.TensorProto:
     dtype = served.tensor(name, "fetch").dtype.base_dtype
     return make_tensor_proto(value, dtype=dtype)
 
