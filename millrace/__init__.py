@@ -11,6 +11,7 @@ process_tuning.rest_collector()
 tracebacks.install()
 
 from millrace import (
+    autograph,
     bitwise,
     compat,
     data,

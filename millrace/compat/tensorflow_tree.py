@@ -22,7 +22,7 @@ import types
 from importlib import resources
 from typing import Any
 
-from millrace.compat import generated_ops
+from millrace.compat import generated_ops, unavailable
 from millrace.compat.replacements import describe_missing
 
 OVERLAY = "millrace.compat.overlay"
@@ -78,7 +78,7 @@ def _packages() -> frozenset[str]:
 
 def is_package(path: str) -> bool:
     """Whether a path of TensorFlow's tree holds further modules."""
-    return path in _packages()
+    return path in _packages() or path in unavailable.REASONS
 
 
 class InternalModule(types.ModuleType):
@@ -158,7 +158,7 @@ def find(path: str) -> types.ModuleType | None:
     module = record().get(path)
     known = module is not None or path in _packages() or _overlay(path) is not None
     if not known and _our_module(path) is None:
-        return None
+        return unavailable.find(path)
     if not _offers_something(path):
         return None
     return InternalModule(path)

@@ -75,6 +75,13 @@ def test_models_of_feature_columns(tmp_path: Path, name: str, flags: list[str], 
     assert told in done.stderr
 
 
+def test_words_are_decoded_after_training(tmp_path: Path) -> None:
+    told = run(tmp_path, "run", str(EXAMPLES / "seq2seq.py"), "--train_steps=100", "--units=16")
+    losses = [float(line.split()[-1]) for line in told.splitlines() if line.startswith("step")]
+    assert losses and losses[-1] < 2.2
+    assert "sorted words: 0." in told
+
+
 @pytest.mark.parametrize("form", ["csv", "parquet"])
 def test_a_click_log_is_learned_from_a_table(tmp_path: Path, form: str) -> None:
     flags = [f"--format={form}", "--train_steps=400"]
@@ -90,6 +97,7 @@ def test_a_click_log_is_learned_from_a_table(tmp_path: Path, form: str) -> None:
         ("slim_cnn.py", 1, "worker-0", 20, "worker 0 is done: loss"),
         ("partitioned_embedding.py", 2, "worker-0", 40, "worker 0 is done"),
         ("recommendation.py", 1, "worker-1", 40, "accuracy of the last batches"),
+        ("encoder_pretraining.py", 2, "worker-1", 20, "worker 1 is done"),
         ("client.py", 1, "client-1", 400, "client 1: y = 0.1"),
     ],
 )

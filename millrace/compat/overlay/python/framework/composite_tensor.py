@@ -1,6 +1,20 @@
 """What programs take from TensorFlow's python.framework.composite_tensor."""
 
-from millrace.graph.slices import IndexedSlices, SparseTensor
+from __future__ import annotations
 
-#: For ``isinstance``.
-CompositeTensor = (SparseTensor, IndexedSlices)
+import abc
+
+import millrace as tf
+
+
+class CompositeTensor(abc.ABC):
+    """A value of several tensors: a base for those of libraries, and for ``isinstance``."""
+
+    @property
+    @abc.abstractmethod
+    def _type_spec(self) -> tf.TypeSpec:
+        """The description of the value."""
+
+
+for _kind in (tf.SparseTensor, tf.IndexedSlices, tf.RaggedTensor):
+    CompositeTensor.register(_kind)
