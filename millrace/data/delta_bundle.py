@@ -3,7 +3,7 @@
 A delta is a bundle (`data.tensor_bundle`). It has small tensors whole; of a table it has the rows
 that differ from the base's, and their numbers in the whole tensor:
 
-    _millrace/delta/base                 [name of the base, checksum of its index]
+    _millrace/delta/base                  [name of the base, checksum of its index]
     _millrace/delta/rows/<part>/<name>    int64 [n]
     _millrace/delta/values/<part>/<name>  [n, …]
 
