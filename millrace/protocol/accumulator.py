@@ -28,7 +28,7 @@ import numpy as np
 
 from millrace.core import errors
 from millrace.core.tensor_shape import TensorShape
-from millrace.core.value import Value
+from millrace.core.value import JsonObject, JsonValue, Value
 from millrace.protocol.attempt import Attempt
 from millrace.protocol.replication.mirror import WHOLE, Event, Listener
 
@@ -91,7 +91,7 @@ class AccumulatorState(ABC):
         self.beginnings = self.began_at = self.chiefs = 0
         self.listener: Listener | None = None
 
-    def _note(self, what: str, words: Value = None, attempt: Attempt | None = None) -> None:
+    def _note(self, what: str, words: JsonValue = None, attempt: Attempt | None = None) -> None:
         """Tells who follows."""
         if self.listener is not None:
             self.listener(attempt, Event(what, words))
@@ -114,15 +114,15 @@ class AccumulatorState(ABC):
         """Nothing is accumulated any more."""
 
     @abstractmethod
-    def _as_values(self, gradient: Value) -> list[Value]:
+    def _as_values(self, gradient: Value) -> list[Array]:
         """The arrays of a gradient."""
 
     @abstractmethod
-    def _of_values(self, values: Sequence[Value]) -> Value:
+    def _of_values(self, values: Sequence[object]) -> Value:
         """The gradient that arrays are."""
 
     @abstractmethod
-    def _accumulated(self) -> list[list[Value]]:
+    def _accumulated(self) -> list[list[Array]]:
         """The arrays of all that is accumulated, each as those of a gradient."""
 
     # -- Events: each returns the attempts that it has settled -----------------------------
@@ -336,7 +336,7 @@ class AccumulatorState(ABC):
             self._become(words, values)
 
     @staticmethod
-    def _parts_of(event: Event) -> list[Sequence[Value]]:
+    def _parts_of(event: Event) -> list[Sequence[object]]:
         """The arrays of each part that is accumulated, in an event that has the whole state."""
         if not event.words["parts"]:
             return []
@@ -346,7 +346,7 @@ class AccumulatorState(ABC):
     def serve_followed(self) -> None:  # noqa: B027
         """Others may use it: it is as it should be."""
 
-    def _become(self, words: Value, values: Sequence[Value]) -> None:
+    def _become(self, words: JsonObject, values: Sequence[object]) -> None:
         self._empty()
         for part in self._parts_of(Event(WHOLE, words, values)):
             self._add(self._of_values(part), False)
@@ -405,13 +405,13 @@ class DenseAccumulatorState(AccumulatorState):
     def _drop(self) -> None:
         self._sum = None
 
-    def _as_values(self, gradient: Array) -> list[Value]:
+    def _as_values(self, gradient: Array) -> list[Array]:
         return [gradient]
 
-    def _of_values(self, values: Sequence[Value]) -> Array:
+    def _of_values(self, values: Sequence[object]) -> Array:
         return np.asarray(values[0])
 
-    def _accumulated(self) -> list[list[Value]]:
+    def _accumulated(self) -> list[list[Array]]:
         return [] if self._sum is None else [[self._sum.copy()]]
 
 
@@ -487,13 +487,13 @@ class SparseAccumulatorState(AccumulatorState):
     def _drop(self) -> None:
         self._parts = []
 
-    def _as_values(self, gradient: tuple[Array, Array, Array | None]) -> list[Value]:
+    def _as_values(self, gradient: tuple[Array, Array, Array | None]) -> list[Array]:
         return [gradient[0], gradient[1]]
 
-    def _of_values(self, values: Sequence[Value]) -> tuple[Array, Array, None]:
+    def _of_values(self, values: Sequence[object]) -> tuple[Array, Array, None]:
         return np.asarray(values[0]), np.asarray(values[1]), None
 
-    def _accumulated(self) -> list[list[Value]]:
+    def _accumulated(self) -> list[list[Array]]:
         return [list(part) for part in self._parts]
 
 

@@ -201,7 +201,7 @@ class Tape:
 
 
 @functools.cache
-def _conformer(dtype: np.dtype[Any], wanted: Value) -> Callable[[Value], Value]:
+def _conformer(dtype: np.dtype[np.generic], wanted: Value) -> Callable[[Value], Value]:
     """Makes an array of the declared type of what a kernel gave: mostly it is NumPy's scalar."""
     scalar, array = dtype.type, np.array
 

@@ -16,7 +16,7 @@ import json
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import google_crc32c
 import numpy as np
@@ -31,7 +31,9 @@ from millrace.protocol.attempt import Attempt
 from millrace.protocol.replication.mirror import WHOLE, Event, Mirror, Mirrored
 from millrace.runtime.resources import ResourceStore
 
-_KINDS: tuple[type[Any], ...] = (Accumulator, Queue, Table)
+#: A resource that a standby follows by its events.
+Followed: TypeAlias = Accumulator | Queue | Table
+_KINDS: tuple[type[Followed], ...] = (Accumulator, Queue, Table)
 _ANY = np.dtype(object)
 #: How a state machine is made that only follows.
 _FOLLOWERS: dict[str, Callable[[], Mirrored]] = {
@@ -68,7 +70,7 @@ class Noted(NamedTuple):
 class _Tracked:
     """A resource whose events are numbered."""
 
-    def __init__(self, key: Key, resource: Any, version: int) -> None:
+    def __init__(self, key: Key, resource: Followed, version: int) -> None:
         self.key = key
         self.resource = resource
         self.version = version
@@ -113,7 +115,7 @@ class ResourceChanges:
             for container, name, found in store.all_of(kind):
                 self._created(found, container, name)
 
-    def _created(self, resource: Any, container: str, name: str) -> None:
+    def _created(self, resource: object, container: str, name: str) -> None:
         if not isinstance(resource, _KINDS) or name.startswith("_"):
             return
         state: Any = resource.state
