@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import ast
+import atexit
 import contextlib
+import functools
+import importlib
 import io
 import logging
+import os
 import re
+import tempfile
+from pathlib import Path
+from types import ModuleType
 
-from fissix import refactor  # lib2to3, which Python itself no longer has
+import fissix  # lib2to3, which Python itself no longer has
 from fissix.pgen2 import tokenize
 
 _FIXERS = (
@@ -65,13 +72,32 @@ def translate(source: str, name: str) -> str:
             return source  # only its indentation was Python 2's
     logging.getLogger("fissix").setLevel(logging.ERROR)
     fixers = [f"fissix.fixes.fix_{fixer}" for fixer in _FIXERS]
-    tool = refactor.RefactoringTool(fixers)
+    tool = _refactor().RefactoringTool(fixers)
     try:
         translated = str(tool.refactor_string(source, name))
     except Exception as error:  # fissix has its own classes for tokens and grammar
         raise _as_syntax_error(error, source, name) from None
     ast.parse(translated, name)
     return translated
+
+
+@functools.cache
+def _refactor() -> ModuleType:
+    """The translator, loaded for the first source that needs it.
+
+    It writes its tables into the user's cache as it loads. Pods often run as a user without a
+    home: then they are in a folder that goes when the process does.
+    """
+    try:
+        fissix.CACHE_DIR.mkdir(parents=True, exist_ok=True)
+        is_writable = os.access(fissix.CACHE_DIR, os.W_OK)
+    except OSError:
+        is_writable = False
+    if not is_writable:
+        folder = tempfile.TemporaryDirectory(prefix="millrace-python2-")
+        atexit.register(folder.cleanup)
+        fissix.CACHE_DIR = Path(folder.name)
+    return importlib.import_module("fissix.refactor")
 
 
 def _as_syntax_error(error: Exception, source: str, name: str) -> SyntaxError:

@@ -332,8 +332,8 @@ function showMatrix(state) {
     element.dataset.tip = `${item.worker} → ${item.server}: ${bytes(cell.up)}/s\n${item.server} → ${item.worker}: ${bytes(cell.down)}/s\nsteps wait ${percent(cell.waits)} of the time`;
   });
   say(find(".note", section), shows === "bytes"
-    ? `Values that steps hand over, per second; the darkest is ${bytes(most)}/s.`
-    : `Share of the time in which a worker's steps wait for a parameter server; the darkest is ${percent(most)}.`);
+    ? `Values that steps hand over, per second; the highest is ${bytes(most)}/s.`
+    : `Share of the time in which a worker's steps wait for a parameter server; the highest is ${percent(most)}.`);
 }
 
 function showPlacement(state) {

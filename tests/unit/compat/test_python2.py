@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from millrace.compat import python2
@@ -58,3 +63,17 @@ def test_tabs_and_spaces_are_mixed_as_python_2_read_them() -> None:
 def test_python_3_with_mixed_tabs_only_gets_other_spaces() -> None:
     source = "for i in range(2):\n        a = i\n\tb = [*range(a)]\n"
     assert python2.translate(source, "x.py") == source.replace("\t", " " * 8)
+
+
+def test_a_user_without_a_home_can_translate(tmp_path: Path) -> None:
+    program = "from millrace.compat import python2; print(python2.translate('print 1', 'p'))"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={"HOME": "/proc/none", "PATH": os.environ["PATH"], "TMPDIR": str(tmp_path)},
+        cwd=Path(__file__).parents[3],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.stdout.strip() == "print(1)", done.stderr
+    assert not list(tmp_path.iterdir())
