@@ -79,7 +79,7 @@ def _jpeg(
         wanted = (-(-width // ratio), -(-height // ratio))
         if image.size != wanted:
             image = image.convert(mode).resize(wanted, Image.Resampling.BOX)
-        pixels = np.asarray(image.convert(mode))
+        pixels = np.asarray(image if image.mode == mode else image.convert(mode))
     except Exception:
         if recover:
             raise ValueError(_BAD_JPEG + " (recovery of truncated images is not there)") from None

@@ -30,9 +30,18 @@ def get_reachable_from_inputs(inputs: Iterable[Any], targets: Any = None) -> set
     return reached
 
 
+#: Classes of libraries whose instances count as tensors of a graph.
+_registered_types: list[type] = []
+
+
+def register_symbolic_tensor_type(cls: type) -> None:
+    """Lets `is_symbolic_tensor` hold for the instances of a class."""
+    _registered_types.append(cls)
+
+
 def is_symbolic_tensor(tensor: Any) -> bool:
-    """Whether it is a tensor of a graph: all are."""
-    return isinstance(tensor, Tensor)
+    """Whether it is a tensor of a graph, as all are, or of a type that was registered as one."""
+    return isinstance(tensor, (Tensor, *_registered_types))
 
 
 def is_tensor_or_tensor_list(v: Any) -> bool:
