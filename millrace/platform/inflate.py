@@ -9,6 +9,8 @@ from millrace.platform import limits
 #: zlib's numbers for what surrounds the data.
 ZLIB = zlib.MAX_WBITS
 GZIP = zlib.MAX_WBITS + 16
+#: How much is made in one call.
+_PIECE_BYTES = 1 << 22
 
 
 def inflate(data: bytes, window_bits: int, most: float | None = None) -> bytes:
@@ -17,20 +19,21 @@ def inflate(data: bytes, window_bits: int, most: float | None = None) -> bytes:
     Args:
       data: The compressed bytes.
       window_bits: `ZLIB` or `GZIP`.
-      most: How many bytes may come of them; the limit of a tensor's strings by default.
+      most: How many bytes may come of them; the limit of one string by default.
 
     Raises:
       ValueError: They are not compressed so, or cut off.
       ResourceExhaustedError: More would come of them.
     """
-    bound = limits.STRING_BYTES.value if most is None else most
+    bound = limits.STRING_LENGTH.value if most is None else most
     pieces: list[bytes] = []
     size = 0
     while data:
         stream = zlib.decompressobj(window_bits)
         while not stream.eof:
-            # With no limit on the length zlib would make room for all of it at once.
-            room = int(min(bound - size + 1, 1 << 30))
+            # With no limit on the length zlib would make room for all of it at once, and it
+            # does that while nobody else can run.
+            room = int(min(bound - size + 1, _PIECE_BYTES))
             try:
                 piece = stream.decompress(data, room)
             except zlib.error as error:
@@ -38,7 +41,7 @@ def inflate(data: bytes, window_bits: int, most: float | None = None) -> bytes:
             data = stream.unconsumed_tail
             size += len(piece)
             if size > bound:
-                raise limits.STRING_BYTES.error(size, "Bytes of what was compressed, or more")
+                raise limits.STRING_LENGTH.error(size, "Bytes of what was compressed, or more")
             pieces.append(piece)
             if not piece and not data and not stream.eof:
                 raise ValueError("inflate() failed: the data are cut off")

@@ -160,6 +160,8 @@ MEMORY_BYTES = Limit("MILLRACE_MAX_MEMORY_BYTES", None, "bytes of memory of one 
 #: which nobody else can run Python.
 STRING_ELEMENTS = Limit("MILLRACE_MAX_STRING_ELEMENTS", 1 << 22, "strings of one tensor")
 STRING_BYTES = Limit("MILLRACE_MAX_STRING_BYTES", 2 << 30, "bytes of the strings of one tensor")
+#: One string is made and copied in one call, and nobody else can run Python meanwhile.
+STRING_LENGTH = Limit("MILLRACE_MAX_STRING_LENGTH", 256 << 20, "bytes of one string")
 LIST_ELEMENTS = Limit(
     "MILLRACE_MAX_LIST_ELEMENTS", 1 << 24, "elements of one TensorArray or list of tensors"
 )
@@ -186,6 +188,7 @@ ALL = (
     MEMORY_BYTES,
     STRING_ELEMENTS,
     STRING_BYTES,
+    STRING_LENGTH,
     LIST_ELEMENTS,
     CONNECTIONS,
     HALF_OPEN_CONNECTIONS,

@@ -300,8 +300,9 @@ def check_strings(outputs: Sequence[object]) -> None:
     """
     for value in outputs:
         if type(value) is np.ndarray and value.dtype == object and value.size <= _MAX_MEASURED:
-            size = sum(len(item) for item in value.ravel().tolist() if type(item) is bytes)
-            limits.STRING_BYTES.check(size, "Bytes of the strings of the result")
+            lengths = [len(item) for item in value.ravel().tolist() if type(item) is bytes]
+            limits.STRING_LENGTH.check(max(lengths, default=0), "Bytes of a string of the result")
+            limits.STRING_BYTES.check(sum(lengths), "Bytes of the strings of the result")
 
 
 def check_after(node: Node, outputs: Sequence[object]) -> None:

@@ -130,8 +130,10 @@ def AsString(
         raise ValueError("Fill string must be one or fewer characters")
     if fill and fill not in b" +-0#":
         raise ValueError(f'Fill argument not supported: "{text(fill)}"')
-    longest = max(width, precision, 1) * input.size
-    limits.STRING_BYTES.check(longest, "Bytes of numbers of such a width and precision")
+    longest = max(width, precision, 1)
+    what = "Bytes of numbers of such a width and precision"
+    limits.STRING_LENGTH.check(longest, what)
+    limits.STRING_BYTES.check(longest * input.size, what)
     flags = fill.decode() + (str(width) if width >= 0 else "")
     if dtypes.string == T:
         pattern = f"%{flags}s".encode()

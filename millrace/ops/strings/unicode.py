@@ -19,6 +19,7 @@ from millrace.graph.tensor import Tensor
 from millrace.ops.array import shape as array_shape
 from millrace.ops.math import numeric, reduction
 from millrace.ops.strings.string_arrays import each, strings, text
+from millrace.platform import limits
 
 __all__: list[str] = []
 
@@ -243,6 +244,12 @@ def unicode_encode(
         return array_shape.reshape(encoded, sizes[:-1])
 
 
+def _check_ngrams(words: list[bytes], separator: bytes, widths: list[int], padding: int) -> None:
+    """Checks that what comes of the words fits: each is in as many results as one is wide."""
+    size = sum(map(len, words)) + len(words) * len(separator) + padding
+    limits.STRING_BYTES.check(size * sum(widths), "Bytes of the joined strings")
+
+
 def _ngrams_shape(c: ShapeContext) -> list[TensorShape]:
     return [unknown_shape(1), c.shape("data_splits")]
 
@@ -274,6 +281,7 @@ def StringNGrams(
             f"First split value must be 0 and last split value must be data size. "
             f"Expected {len(words)}, got {bounds[-1]}"
         )
+    _check_ngrams(words, separator, ngram_widths, len(bounds) * max(len(left_pad), len(right_pad)))
     result: list[bytes] = []
     splits = [0]
     for begin, end in itertools.pairwise(bounds):

@@ -35,13 +35,13 @@ def test_a_bomb_is_refused_at_its_bound():
 
 
 @pytest.mark.parametrize(("kind", "pack"), [("ZLIB", zlib.compress), ("GZIP", gzip.compress)])
-def test_the_op_has_the_bound_of_strings_and_no_raw_errors(kind, pack, monkeypatch):
-    monkeypatch.setenv("MILLRACE_MAX_STRING_BYTES", "1M")
+def test_the_op_has_the_bound_of_one_string_and_no_raw_errors(kind, pack, monkeypatch):
+    monkeypatch.setenv("MILLRACE_MAX_STRING_LENGTH", "1M")
     with tf.Graph().as_default(), tf.Session() as session:
         data = tf.placeholder(tf.string, [])
         inflated = tf.io.decode_compressed(data, kind)
         assert session.run(inflated, {data: pack(b"text")}) == b"text"
-        with pytest.raises(errors.ResourceExhaustedError, match="MILLRACE_MAX_STRING_BYTES"):
+        with pytest.raises(errors.ResourceExhaustedError, match="MILLRACE_MAX_STRING_LENGTH"):
             session.run(inflated, {data: pack(bytes(2_000_000))})
         for broken in (b"garbage", pack(b"text" * 100)[:-9]):
             with pytest.raises(errors.InvalidArgumentError, match="inflate"):
