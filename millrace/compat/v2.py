@@ -13,6 +13,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from millrace.graph import defaults
+
 #: Same object in both versions.
 _SAME = frozenset(
     "AggregationMethod Assert CriticalSection DType GradientTape Graph IndexedSlices Module "
@@ -96,6 +98,10 @@ _MOVED = (
         "expand_dims": "(input, axis, name=None)",
         "gather": "(params, indices, validate_indices=None, axis=None, batch_dims=0, name=None)",
         "gather_nd": "(params, indices, batch_dims=0, name=None)",
+        "gradients": (
+            "(ys, xs, grad_ys=None, name='gradients', gate_gradients=False, "
+            "aggregation_method=None, stop_gradients=None, unconnected_gradients='none')"
+        ),
         "nn.conv2d": (
             "(input, filters, strides, padding, data_format='NHWC', dilations=None, name=None)"
         ),
@@ -179,6 +185,15 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
     return _root().where_v2(condition, x, y, name=name)
 
 
+class name_scope(defaults.name_scope):  # noqa: N801 - TensorFlow's name
+    """A name scope on the default graph, which must have a name."""
+
+    def __init__(self, name: str) -> None:
+        if not isinstance(name, str):
+            raise ValueError("name for name_scope must be a string.")
+        super().__init__(name)
+
+
 def _root() -> Any:
     # The package imports this module while it is itself being imported.
     return sys.modules["millrace"]
@@ -260,4 +275,4 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     moved = {name for name in _MOVED if "." not in name}
-    return sorted(_SAME | set(_NAMESPACES) | moved | {"where"})
+    return sorted(_SAME | set(_NAMESPACES) | moved | {"name_scope", "where"})

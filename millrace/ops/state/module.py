@@ -38,6 +38,10 @@ class Module:
         self._name = name
         self._scope_name = get_default_graph().unique_name(name, mark_as_used=True) + "/"
 
+    def _no_dependency(self, value: Any) -> Any:
+        """The value itself: assigned so, TensorFlow's checkpoints of objects leave it out."""
+        return value
+
     @property
     def name(self) -> str:
         """The name it was given."""
