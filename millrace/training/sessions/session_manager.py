@@ -71,6 +71,12 @@ class _Source:
         return self.folder or self.file
 
 
+def _sentence_of(error: Exception) -> str:
+    """What an error says, without the line before it that names the task."""
+    lines = str(error).splitlines()
+    return next((line for line in lines if not line.startswith("From /job:")), "")
+
+
 class SessionManager:
     """Makes sessions with a model that is ready to be used."""
 
@@ -406,7 +412,7 @@ class SessionManager:
                 "The newest checkpoint, %s, is damaged (%s). The one before it that is complete "
                 "is restored: %s.",
                 newest,
-                str(first).partition("\n")[0],
+                _sentence_of(first),
                 path,
             )
             try:

@@ -15,6 +15,7 @@ from millrace.cli import main
 from millrace.data import delta_bundle
 from millrace.data.tensor_bundle import BundleReader
 from millrace.training.checkpoint import complete
+from millrace.training.sessions import session_manager
 
 ROWS, COLUMNS = 4000, 8
 
@@ -245,6 +246,15 @@ def test_a_training_goes_on_from_the_checkpoint_before_a_damaged_delta(
     first, table = train(0)
     assert first == 2 and np.array_equal(table, wanted)
     assert f"{data}: tensor" in caplog.text and "Checksum does not match" in caplog.text
+
+
+def test_of_an_error_of_another_task_the_log_has_the_file_and_the_checksum() -> None:
+    told = (
+        "From /job:ps/replica:0/task:1:\nmodel-3.data: tensor t: Checksum does not match: 1 vs. 2"
+    )
+    error = tf.errors.DataLossError(None, None, told)
+    sentence = session_manager._sentence_of(error)
+    assert sentence == "model-3.data: tensor t: Checksum does not match: 1 vs. 2"
 
 
 def test_compact_makes_a_full_checkpoint_of_the_newest(
