@@ -185,6 +185,32 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
     return _root().where_v2(condition, x, y, name=name)
 
 
+def while_loop(
+    cond: Callable[..., Any],
+    body: Callable[..., Any],
+    loop_vars: Any,
+    shape_invariants: Any = None,
+    parallel_iterations: int = 10,
+    back_prop: bool = True,
+    swap_memory: bool = False,
+    maximum_iterations: Any = None,
+    name: str | None = None,
+) -> Any:
+    """As version 1's, with the structure of `loop_vars` also where it holds one value."""
+    return _root().while_loop(
+        cond,
+        body,
+        loop_vars,
+        shape_invariants=shape_invariants,
+        parallel_iterations=parallel_iterations,
+        back_prop=back_prop,
+        swap_memory=swap_memory,
+        maximum_iterations=maximum_iterations,
+        name=name,
+        return_same_structure=True,
+    )
+
+
 class name_scope(defaults.name_scope):  # noqa: N801 - TensorFlow's name
     """A name scope on the default graph, which must have a name."""
 
@@ -275,4 +301,4 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     moved = {name for name in _MOVED if "." not in name}
-    return sorted(_SAME | set(_NAMESPACES) | moved | {"name_scope", "where"})
+    return sorted(_SAME | set(_NAMESPACES) | moved | {"name_scope", "where", "while_loop"})

@@ -28,3 +28,9 @@ def test_gradients_of_version_2_are_those_of_version_1() -> None:
 def test_a_module_takes_values_that_are_no_dependencies() -> None:
     with tf.Graph().as_default():
         assert tf.Module()._no_dependency([1]) == [1]
+
+
+def test_a_loop_of_version_2_keeps_the_structure_of_one_variable() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        found = tf.compat.v2.while_loop(lambda i: i < 5, lambda i: [i + 1], [tf.constant(0)])
+        assert session.run(found) == [5]
