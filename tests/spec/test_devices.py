@@ -151,3 +151,41 @@ def test_device_filters_leave_the_other_workers_out(start):
     with tf.Session(cluster.target("worker", 0), config=config) as sess:
         tasks = {device.name.rsplit("/", 1)[0] for device in sess.list_devices()}
     assert tasks == {"/job:ps/replica:0/task:0", "/job:worker/replica:0/task:0"}
+
+
+def test_a_ps_updates_the_parameters_whose_gradients_a_worker_computes(start):
+    """004: a ps stores parameters and updates them; a worker computes their gradients."""
+    cluster = start(ps=1, worker=1)
+    with tf.device(tf.train.replica_device_setter(cluster=cluster.spec)):
+        w = tf.get_variable("w", initializer=[3.0, 4.0])
+        loss = tf.reduce_sum(tf.square(w))
+        train = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+    metadata = tf.RunMetadata()
+    options = tf.RunOptions(output_partition_graphs=True)
+    with tf.Session(cluster.target("worker")) as sess:
+        sess.run(tf.global_variables_initializer())
+        sess.run(train, options=options, run_metadata=metadata)
+        np.testing.assert_allclose(sess.run(w), [2.4, 3.2], rtol=1e-6)
+    nodes = [node for graph in metadata.partition_graphs for node in graph.node]
+    (update,) = [node for node in nodes if node.op == "ApplyGradientDescent"]
+    products = [node for node in nodes if node.name.startswith("gradients/") and node.op == "Mul"]
+    assert "/job:ps" in update.device
+    assert products and all("/job:worker" in node.device for node in products)
+    assert cluster.variables_on("ps") == 1 and cluster.variables_on("worker") == 0
+
+
+def test_a_master_coordinates_several_workers(start):
+    """004: the master service coordinates several worker services, for one ``sess.run``."""
+    cluster = start(worker=3)
+    parts = []
+    for task in range(3):
+        with tf.device(f"/job:worker/task:{task}"):
+            parts.append(tf.placeholder_with_default(float(task), []) + 1.0)
+    with tf.device("/job:worker/task:1"):
+        total = tf.add_n(parts)
+    metadata = tf.RunMetadata()
+    options = tf.RunOptions(output_partition_graphs=True)
+    with tf.Session(cluster.target("worker", 0)) as sess:
+        assert sess.run(total, options=options, run_metadata=metadata) == 6.0
+    used = {node.device for graph in metadata.partition_graphs for node in graph.node}
+    assert {f"/job:worker/replica:0/task:{task}/device:CPU:0" for task in range(3)} <= used
