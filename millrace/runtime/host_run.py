@@ -23,6 +23,8 @@ kernel_call.register_host_bodies(body_tape.prepared, body_tape.prepared_loop)
 
 #: So often a stage runs before it gets a tape.
 RUNS_WITHOUT_TAPE = 1
+#: A value of so many bytes goes after its last use, also in the first run.
+_LARGE_BYTES = 1 << 20
 
 
 class HostRun:
@@ -116,8 +118,22 @@ class HostRun:
         env: dict[Edge, Any] = dict(zip(form.inputs, values, strict=True))
         note = None if seen is None else seen.begin
         state = services.state
+        wanted = set(form.outputs)
+        ends: dict[Node | None, list[Edge]] = {}
+        for edge, user in {e: node for node in form.nodes for e in node.inputs}.items():
+            if edge not in wanted:
+                ends.setdefault(user, []).append(edge)
+        before: Node | None = None
 
         def begin(node: Node) -> None:
+            nonlocal before
+            for edge in ends.get(before, ()):
+                value = env.get(edge)
+                if type(value) is np.ndarray and value.nbytes >= _LARGE_BYTES:
+                    del env[edge]
+                    if seen is not None:
+                        seen.note_shape(edge, value)
+            before = node
             if isinstance(state, guarded_writes.PendingState):
                 state.current = node
             if note is not None:

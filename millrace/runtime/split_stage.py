@@ -75,9 +75,13 @@ class SeenShapes:
         self.begin(None)
         self._count += 1
         for edge, value in values.items():
-            shape = getattr(value, "shape", None)
-            if self._first.setdefault(edge, shape) != shape:
-                self.varying.add(edge)
+            self.note_shape(edge, value)
+
+    def note_shape(self, edge: Edge, value: Value) -> None:
+        """Notes the shape of one value of a run."""
+        shape = getattr(value, "shape", None)
+        if self._first.setdefault(edge, shape) != shape:
+            self.varying.add(edge)
 
     @property
     def is_enough(self) -> bool:
