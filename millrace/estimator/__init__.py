@@ -6,6 +6,11 @@ from millrace.estimator.canned.baseline import (
     BaselineEstimator,
     BaselineRegressor,
 )
+from millrace.estimator.canned.boosted_trees import (
+    BoostedTreesClassifier,
+    BoostedTreesEstimator,
+    BoostedTreesRegressor,
+)
 from millrace.estimator.canned.dnn import DNNClassifier, DNNEstimator, DNNRegressor
 from millrace.estimator.canned.dnn_linear_combined import (
     DNNLinearCombinedClassifier,

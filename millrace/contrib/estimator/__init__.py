@@ -1,5 +1,9 @@
 """`tf.contrib.estimator`: where parts of tf.estimator were before. Re-exports only."""
 
+from millrace.estimator.canned.boosted_trees import (
+    boosted_trees_classifier_train_in_memory,
+    boosted_trees_regressor_train_in_memory,
+)
 from millrace.estimator.canned.dnn import DNNEstimator, dnn_logit_fn_builder
 from millrace.estimator.canned.dnn_linear_combined import DNNLinearCombinedEstimator
 from millrace.estimator.canned.linear import LinearEstimator, linear_logit_fn_builder
@@ -39,6 +43,8 @@ __all__ = [
     "LinearEstimator",
     "add_metrics",
     "binary_classification_head",
+    "boosted_trees_classifier_train_in_memory",
+    "boosted_trees_regressor_train_in_memory",
     "build_raw_supervised_input_receiver_fn",
     "build_supervised_input_receiver_fn_from_input_fn",
     "call_logit_fn",

@@ -431,7 +431,7 @@ HashTable = StaticHashTable
 # -- Mutable tables ----------------------------------------------------------------------
 
 
-class _SaveSpec(NamedTuple):
+class SaveSpec(NamedTuple):
     """One tensor of what is saved."""
 
     tensor: Tensor
@@ -463,8 +463,8 @@ class TableSaveable:
         self.op = table
         self.name = name
         self.specs = [
-            _SaveSpec(keys, "", f"{name}-keys"),
-            _SaveSpec(values, "", f"{name}-values"),
+            SaveSpec(keys, "", f"{name}-keys"),
+            SaveSpec(values, "", f"{name}-values"),
         ]
 
     @property

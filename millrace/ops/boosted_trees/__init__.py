@@ -1,0 +1,1 @@
+"""Boosted trees over bucketized features: the ensemble, how it grows, and its op types."""
