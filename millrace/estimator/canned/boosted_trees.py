@@ -115,7 +115,8 @@ class _StopWhenGrown(tf.train.SessionRunHook):
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Stops; near the end it looks again, for the step may have read before it grew."""
-        if self._is_over(*run_values.results, within=1) and self._is_over(
+        finished, layers = run_values.results
+        if self._is_over(finished, layers, within=1) and self._is_over(
             *run_context.session.run(self._counts)
         ):
             run_context.request_stop()
