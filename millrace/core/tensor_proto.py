@@ -120,7 +120,7 @@ def make_tensor_proto(
     proto = TensorProto(dtype=kind.as_datatype_enum, tensor_shape=TensorShape(sizes).as_proto())
     count = math.prod(sizes)
     if is_filled(array):
-        _write_typed_list(proto, array[(*[slice(1)] * array.ndim, ...)].reshape(1), kind)
+        _write_typed_list(proto, array.flat[:1], kind)
     elif array.size == count > 1 and kind not in _NEVER_CONTENT:
         if array.nbytes >= _MAX_CONTENT:
             raise ValueError(
