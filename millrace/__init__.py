@@ -164,6 +164,7 @@ from millrace.ops.array.select import *
 from millrace.ops.array.sets import *
 from millrace.ops.array.shape import *
 from millrace.ops.array.slicing import *
+from millrace.ops.boosted_trees import kernels as _boosted_trees  # registers its op types
 from millrace.ops.control_flow.assertion import *
 from millrace.ops.control_flow.checks import *
 from millrace.ops.control_flow.control_flow import *
